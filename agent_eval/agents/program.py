@@ -36,7 +36,9 @@ def main(spec: str) -> None:
     for turns, line in enumerate(sys.stdin, start=1):
         task = json.loads(line)
         if task.get("turn", 1) > turns:
-            sys.exit("the conversation began in another process: keep this one, with --keep-agent-alive")
+            sys.exit(
+                "the conversation began in another process: keep this one, with --set agent.keep_alive=true"
+            )
         try:
             answer: Any = (
                 agent(task, {"steps": None, "answer_tool": None}, None)

@@ -117,7 +117,7 @@ def judging_words(summary: RunSummary) -> list[str]:
         verdicts = count(used.same_family, "verdict")
         words.append(
             f"⚠️ In {verdicts} the judge's model is of the agent's own family, which such models judge more "
-            "kindly: name another with --provider or --llm-model."
+            "kindly: name another with --judge-model."
         )
     return words
 

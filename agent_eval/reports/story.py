@@ -534,7 +534,7 @@ _AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
 _NOTHING_RECORDED = (
     "nothing to judge is recorded in {cases}",
     "{reason}.",
-    "Record traces in the suite, or name the agent to run: `agent-command`, `agent-url`.",
+    "Record traces in the suite, or name the agent to run: `agent`.",
 )
 
 

@@ -151,7 +151,16 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, source in (("baseline", GOOD), ("candidate", BAD)):
             out = f"{layout}/{name}"
             agent_eval(
-                "run", "--format", "json", "--suite", source, "--out", out, "--layout", layout, cwd=here
+                "run",
+                "--format",
+                "json",
+                "--suite",
+                source,
+                "--out",
+                out,
+                "--set",
+                f"evidence.layout={layout}",
+                cwd=here,
             ).json()
         agent_eval(
             "compare",
@@ -261,7 +270,7 @@ def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", ("line 1",)),
+        ("{", ("line 2",)),
         ('{"min_pass_rat": 1}', ("min_pass_rat",)),
         ('{"max_regressed_cases": 0.5}', ("max_regressed_cases",)),
     ],

@@ -90,7 +90,15 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
     assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program).code == 0
     answers = [Step(text=EVERYTHING, calls=[("lookup_order", {"said": EVERYTHING})]), Step(text=EVERYTHING)]
     with FakeOpenAi(*answers, *answers) as model:
-        hosted = ("--agent", "openai:small", "--base-url", model.base_url, "--format", "text", "--verbose")
+        hosted = (
+            "--agent",
+            "openai:small",
+            "--set",
+            f"agent.base_url={model.base_url}",
+            "--format",
+            "text",
+            "--verbose",
+        )
         call("run", "--suite", "suite.json", "--out", "hosted", *hosted)
     with FakeOpenAi(Step(status=400, body=json.dumps({"error": {"message": EVERYTHING}}).encode())) as model:
         call(
@@ -101,8 +109,8 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
             "refused",
             "--agent",
             "openai:small",
-            "--base-url",
-            model.base_url,
+            "--set",
+            f"agent.base_url={model.base_url}",
         )
     assert call("rejudge", "--run", "loop", "--out", "q", *judges).code in (0, 4)
     assert call("rejudge", "--run", "p", "--out", "r", *judges).code == 0
@@ -133,7 +141,7 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
         runner.write_suite(telling_case("a"))
         runner.upload(runner.push(), 400)
         runner.write_suite(telling_case("a"), telling_case("b"))
-        recorded = runner.pull_request(environ=CANARIES, report_title=f"Agent {CANARIES['MY_API_TOKEN']}")
+        recorded = runner.pull_request(environ=CANARIES, title=f"Agent {CANARIES['MY_API_TOKEN']}")
         live = runner.pull_request(
             run_id=501,
             environ=CANARIES,

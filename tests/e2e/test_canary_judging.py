@@ -73,7 +73,14 @@ def judged_case(name: str) -> dict[str, Any]:
 
 
 def model_of(server: FakeOpenAi) -> tuple[str, ...]:
-    return ("--provider", "openai", "--llm-model", "small", "--llm-base-url", server.base_url)
+    return (
+        "--provider",
+        "openai",
+        "--set",
+        "judge_model.model=small",
+        "--set",
+        f"judge_model.base_url={server.base_url}",
+    )
 
 
 def write_labels(place: Path) -> None:
@@ -93,10 +100,12 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
     judge = ("run", "--suite", "suite.json", "--judge", "llm")
     with TellingModel() as server:
         model = model_of(server)
-        session(*judge, "--out", "first", "--llm-cassette", "kept.json", *model, "--format", "text")
+        session(*judge, "--out", "first", "--cassette", "kept.json", *model, "--format", "text")
         asked = len(server.requests)
         session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model)
-        session(*judge, "--out", "votes", "--judge-votes", "3", *model, "--verbose", "--format", "text")
+        session(
+            *judge, "--out", "votes", "--set", "judge_model.votes=3", *model, "--verbose", "--format", "text"
+        )
         session(
             "rejudge",
             "--run",
@@ -105,8 +114,6 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
             "reused",
             "--judge",
             "llm",
-            "--reuse-rulings",
-            "first",
             *model,
         )
         assert asked == 4
@@ -117,7 +124,7 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         ("broken", Step(body=EVERYTHING.encode())),
     ):
         with FakeOpenAi(step) as server:
-            session(*judge, "--out", out, "--llm-cassette", f"{out}.kept.json", *model_of(server))
+            session(*judge, "--out", out, "--cassette", f"{out}.kept.json", *model_of(server))
     session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm")
     agreed = session("judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json")
     assert agreed.json()["criteria"][0]["disagreements"]
@@ -155,8 +162,17 @@ def test_no_secret_of_a_conversation_is_in_its_pages_its_pack_or_its_log(session
         suite = conversations(agent)
         del suite["baseUrl"]
         (session.place / "suite.json").write_text(json.dumps(suite))
-        words = ("run", "suite.json", "--base-url", agent.url, *model_of(model), "--debug", "--loops", "2")
-        ran = session(*words, "--llm-cassette", "kept.json", "--verbose", "--format", "text")
+        words = (
+            "run",
+            "suite.json",
+            "--set",
+            f"agent.base_url={agent.url}",
+            *model_of(model),
+            "--debug",
+            "--loops",
+            "2",
+        )
+        ran = session(*words, "--cassette", "kept.json", "--verbose", "--format", "text")
         assert agent.bodies("message")
         purposes = json.dumps(model.requests)
         assert "verdict" in purposes

@@ -117,14 +117,24 @@ def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small"
     model = (
         "--provider",
         "openai",
-        "--llm-model",
-        "small",
-        "--llm-base-url",
-        provider.url,
+        "--set",
+        "judge_model.model=small",
+        "--set",
+        f"judge_model.base_url={provider.url}",
         "--llm-key",
         "k" * 9,
     )
-    asked = ("--judge", "llm", "--agent", agent, "--base-url", provider.url, *model, "--format", "json")
+    asked = (
+        "--judge",
+        "llm",
+        "--agent",
+        agent,
+        "--set",
+        f"agent.base_url={provider.url}",
+        *model,
+        "--format",
+        "json",
+    )
     return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
 
 
@@ -166,7 +176,7 @@ def test_a_limit_on_a_case_counts_what_its_judge_and_its_user_cost(
 ) -> None:
     provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
     conversations(tmp_path, 1)
-    ended = run(tmp_path, provider, "--max-case-cost", "0.15")
+    ended = run(tmp_path, provider, "--set", "limits.case.cost_usd=0.15")
     row = next(json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     of_execution = next(each for each in row["verdicts"] if each["judge_id"] == "execution")
     assert (row["outcome"], of_execution["failure"]) == ("error", "budget_exceeded"), ended.err
@@ -182,9 +192,9 @@ def test_a_limit_of_cost_without_any_price_is_refused_with_the_remedy(
     error = ended.error
     assert (ended.code, error["code"]) == (2, "usage_error")
     assert "'small'" in error["message"]
-    assert "--price MODEL=INPUT/OUTPUT" in error["details"]["remedy"]
+    assert "prices: MODEL=INPUT/OUTPUT" in error["details"]["remedy"]
     assert provider.answered["judge"] == 1, "the first trial says so"
-    priced = run(tmp_path, provider, "--max-run-cost", "0.25", "--fresh", "--price", "small=10/100")
+    priced = run(tmp_path, provider, "--max-run-cost", "0.25", "--fresh", "--set", "prices=small=10/100")
     # 0.02 for each answer.
     assert printed(priced)["cost_usd"] == pytest.approx(0.24), priced.err
 
@@ -204,7 +214,16 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["refunded"]} for each in range(120)]
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     ended = agent_eval(
-        *("run", "suite.json", "--out", "out", "--agent", "openai:small", "--base-url", provider.url),
+        *(
+            "run",
+            "suite.json",
+            "--out",
+            "out",
+            "--agent",
+            "openai:small",
+            "--set",
+            f"agent.base_url={provider.url}",
+        ),
         *("--parallel", "50", "--format", "json"),
         cwd=tmp_path,
     )
@@ -217,7 +236,7 @@ def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
 ) -> None:
     provider.a_second = 0
     conversations(tmp_path, 12)
-    ended = run(tmp_path, provider, "--parallel", "4", "--max-run-seconds", "20")
+    ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=20")
     assert ended.code == 4
     assert "HTTP 429: Rate limit reached for requests per second" in ended.err
     assert "--parallel auto" in ended.err
@@ -228,7 +247,7 @@ def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Prov
     provider.hangs = {who}
     conversations(tmp_path, 3)
     began = time.monotonic()
-    ended = run(tmp_path, provider, "--max-run-seconds", "2")
+    ended = run(tmp_path, provider, "--set", "limits.run.seconds=2")
     assert time.monotonic() - began < 30
     assert ended.code in (2, 4), ended.err
     assert "the run's time limit of 2 s is reached" in ended.err
@@ -258,7 +277,7 @@ def held(place: Path, server: FakeAui, *, retries: bool = True) -> tuple[dict[st
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
     agent_eval(
-        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--base-url", server.url),
+        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}"),
         cwd=place,
         environ={"AUI_API_KEY": KEY},
     )
@@ -317,19 +336,19 @@ def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
 
 
 def test_the_tokens_that_a_program_reports_count_towards_the_limit_of_an_attempt(tmp_path: Path) -> None:
-    ended = run_program(tmp_path, 0, "--max-attempt-tokens", "100", "--format", "json")
+    ended = run_program(tmp_path, 0, "--set", "limits.attempt.tokens=100", "--format", "json")
     assert ended.unjudged()["summary"]["error_cases"] == 2
     assert "used 5900 tokens, more than 100" in ended.err
 
 
 def test_a_program_that_has_answered_and_does_not_end_is_told_so(tmp_path: Path) -> None:
-    ended = run_program(tmp_path, 60, "--command-timeout-seconds", "2", "--parallel", "2")
+    ended = run_program(tmp_path, 60, "--set", "limits.attempt.seconds=2", "--parallel", "2")
     assert "did not end within 2 s, though it had given its answer" in ended.err
 
 
 @pytest.mark.parametrize("key", [("--llm-key", "abc12"), ("--llm-key=abc12",)])
 def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tuple[str, ...]) -> None:
-    ended = run_program(tmp_path, 0, "--max-run-seconds", "0.001", "--provider", "openai", *key)
+    ended = run_program(tmp_path, 0, "--set", "limits.run.seconds=0.001", "--provider", "openai", *key)
     assert ended.code == 4
     assert "the same command with --resume" in ended.err
     assert "abc12" not in ended.out + ended.err
@@ -376,7 +395,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     with JsonServer() as server:
         answer = (200, {}, b'{"output": "ok"}')
         server.answers = [answer, lost, answer]
-        agent = ("--agent-url", f"{server.origin}/agent", "--agent-gateway")
+        agent = ("--agent", f"{server.origin}/agent", "--set", "agent.gateway=true")
         ended = agent_eval("run", "suite.json", "--out", "out", *agent, cwd=tmp_path)
         asked = [(each["input"], each["session_id"]) for each in server.requests]
     assert ended.code == 0, ended.err

@@ -116,7 +116,7 @@ def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
 ) -> None:
     github.files["judges{1}.json"] = b"{}"
     (runner.workspace / "judges{1}.json").write_text("{}")
-    step = runner.pull_request(judges="policy,regex", judge_config="judges{1}.json")
+    step = runner.pull_request(judge="policy,regex", judge_config="judges{1}.json")
     assert step.code == 1
     assert (
         "--case order-2 --judge policy --judge regex --judge-config 'judges{1}.json'"

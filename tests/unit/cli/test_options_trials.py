@@ -163,8 +163,8 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
         suite,
         "--propose-command",
         command,
-        "--max-run-seconds",
-        "0.5",
+        "--set",
+        "limits.run.seconds=0.5",
         "--max-repairs",
         "0",
     )
@@ -175,13 +175,19 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
     ("flags", "said"),
     [
         (("--runs", "1"), "--runs"),
-        (("--execution-mode", "propose_execute_repair"), "needs --agent-command"),
+        (("--execution-mode", "propose_execute_repair"), "needs --agent"),
         (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
         (("--agent", "python:a:b", "--propose-command", "x"), "by --agent-command and --agent"),
-        (("--max-steps", "3"), "--max-steps is for running an agent, and none is named"),
+        (
+            ("--set", "limits.attempt.steps=3"),
+            "--set limits.attempt.steps is for running an agent, and none is named",
+        ),
         (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "not resumed"),
-        (("--propose-command", "true", "--record", "tools.json"), "one recording"),
+        (
+            ("--propose-command", "true", "--tools", "shop:tools", "--cassette", "tools.json"),
+            "one recording",
+        ),
         (("--judge", "regexx"), "regex"),
     ],
 )
@@ -202,6 +208,6 @@ def test_secrets_stand_in_no_trial(cli: Shell, monkeypatch: pytest.MonkeyPatch) 
     flaky = case("leaky", False, True)
     flaky["policy"] = {"forbidden_tools": ["hunter2-hunter2"]}
     flaky["trials"][0]["trace"] = make_trace("hunter2-hunter2")
-    cli.json("run", "--suite", write(flaky), "--out", "pack", "--layout", "compact")
+    cli.json("run", "--suite", write(flaky), "--out", "pack", "--set", "evidence.layout=compact")
     assert all(b"hunter2" not in path.read_bytes() for path in Path("pack").rglob("*") if path.is_file())
     cli.json("pack", "verify", "--run", "pack")
