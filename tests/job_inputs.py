@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from agent_eval.ci.config import INPUT_BY_NAME
-from agent_eval.config.rows.file import KEYS
+from agent_eval.config.project_file import key_of_old_name
 
 
 def job_inputs(given: Mapping[str, str]) -> dict[str, str]:
@@ -14,8 +14,9 @@ def job_inputs(given: Mapping[str, str]) -> dict[str, str]:
     inputs, keys = {}, []
     for written, value in given.items():
         name = written.replace("_", "-")
-        if name in KEYS and name not in INPUT_BY_NAME:
-            keys.append(f"{KEYS[name]}={json.dumps(value)}")
+        key = key_of_old_name(name)
+        if key is not None and name not in INPUT_BY_NAME:
+            keys.append(f"{key}={json.dumps(value)}")
         else:
             inputs[name] = value
     lines = [*filter(None, [inputs.pop("set", "")]), *keys]

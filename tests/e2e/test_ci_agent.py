@@ -180,7 +180,7 @@ def test_setup__that_takes_too_long_is_ended(runner: Runner) -> None:
         agent_command=COMMAND, setup_command="sleep 60", setup_timeout_seconds="0.5", comment="never"
     )
     assert (step.code, step.outcome) == (4, "error")
-    assert "setup-timeout-seconds" in step.summary
+    assert "limits.setup_seconds" in step.summary
 
 
 SPY = """\
