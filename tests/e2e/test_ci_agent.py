@@ -76,9 +76,9 @@ def test_agent__that_writes_into_the_runners_files_gains_nothing(runner: Runner,
     assert (step.code, step.outcome) == (4, "error")
     assert "All passed" not in step.summary
     [comment] = github.bodies(PULL)
-    sentence = "The agent wrote to command files of the job: `GITHUB_OUTPUT`, `GITHUB_STEP_SUMMARY`."
     for shown in (comment, step.summary):
-        assert sentence in shown.replace("\\_", "_")
+        assert "the agent wrote to command files of the job" in shown
+        assert "`GITHUB_OUTPUT`, `GITHUB_STEP_SUMMARY`." in shown
 
 
 def test_agent__first_run_then_a_regression_that_is_named_and_blocked(

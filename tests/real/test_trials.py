@@ -67,5 +67,5 @@ def test_a_case_of_which_one_trial_calls_no_tool_is_neither_failed_nor_flaky(tmp
     ended = run(tmp_path / "suite.json", "run", "--suite", "suite.json", "--out", "pack")
     summary = ended.json()["summary"]
     assert (summary["passed_cases"], summary["flaky_cases"], summary["failures"]) == (1, None, {})
-    shown = run(tmp_path / "suite.json", "show", "pack", "mixed", "--format", "text").out
+    shown = agent_eval("show", "pack", "mixed", cwd=tmp_path).out
     assert "1 of 1 trial passed, 1 had nothing to judge; this is trial 2; others: --trial 1" in shown
