@@ -170,7 +170,7 @@ class World:
         self._jobs += 1
         now = datetime(2026, 1, 14, tzinfo=UTC) + timedelta(minutes=self._jobs)
         root, top = self.repository.root, self.repository.top
-        environ |= {"AGENT_EVAL_AGENT_URL": self.agents.url(side), "AGENT_EVAL_CLOCK": now.isoformat()}
+        environ |= {"AGENT_EVAL_AGENT": self.agents.url(side), "AGENT_EVAL_CLOCK": now.isoformat()}
         environ |= {"HOME": str(root)}
         ended = agent_eval("ci", "--baseline-store", root / "store", cwd=top, environ=environ)
         assert ended.code in (0, 1, 3), ended.out + ended.err

@@ -149,7 +149,7 @@ def score_files(bench: Bench) -> list[Figure]:
     units, values, floors = [], [], []
     for _ in range(bench.repeat):
         units.append(bench.unit())
-        values.append(cost(bench.run(bench.suite, "files", "--layout", "files")))
+        values.append(cost(bench.run(bench.suite, "files", "--set", "evidence.layout=files")))
         floors.append(bare_loop(bench.directory / "files", bench.directory / "bare"))
     allowed = [1.5 * unit.wall + 1.2 * floor.wall for unit, floor in zip(units, floors, strict=True)]
     share = statistics.median(value.wall / most for value, most in zip(values, allowed, strict=True))

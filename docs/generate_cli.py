@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from agent_eval.cli.main import COMMANDS, agent_eval
+from agent_eval.cli.options import Flag
 
 REFERENCE = Path(__file__).parent / "reference" / "cli.md"
 
@@ -64,9 +65,9 @@ def _sections(command: click.Command, path: str) -> Iterator[str]:
     context = click.Context(command, info_name=path, help_option_names=[])
     # Bars inside a cell would end it.
     rows = [
-        tuple(text.replace("|", "\\|") for text in record)
+        tuple(text.replace("|", "\\|") for text in (record[0], f"{record[1]} {option.detail}".rstrip()))
         for option in command.get_params(context)
-        if isinstance(option, click.Option) and (record := option.get_help_record(context)) is not None
+        if isinstance(option, Flag) and (record := option.get_help_record(context)) is not None
     ]
     table = "\n".join(f"| `{flag}` | {text} |" for flag, text in rows)
     help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())

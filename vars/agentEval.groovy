@@ -66,21 +66,9 @@ private void withAccount(String credentials, Closure body) {
 
 private List inputs() {
     return [
-        'config', 'set', 'suite', 'judge', 'judge-config', 'redact-pattern', 'redact-field',
-        'redact-personal', 'model', 'prompt-hash', 'policy-hash', 'container-image',
-        'dependency-lock-hash', 'agent-command', 'agent-url', 'agent', 'base-url', 'system-prompt',
-        'keep-agent-alive', 'user-prompt', 'agent-env', 'agent-header', 'agent-gateway',
-        'setup-command', 'setup-env', 'setup-timeout-seconds', 'case-commands',
-        'case-command-timeout-seconds', 'trials', 'max-repairs', 'parallel', 'strict-side-effects',
-        'replay', 'provider', 'llm-model', 'llm-base-url', 'llm-script', 'judge-votes',
-        'judge-agreement', 'pass-threshold', 'suite-key-env', 'command-timeout-seconds',
-        'max-output-bytes', 'max-steps', 'max-tool-calls', 'max-attempt-tokens', 'max-case-seconds',
-        'max-case-steps', 'max-case-tool-calls', 'max-case-tokens', 'max-case-cost',
-        'max-run-seconds', 'max-run-cost', 'price', 'min-pass-rate', 'max-hard-fail-rate',
-        'max-hard-fail-increase', 'max-regressed-cases', 'max-new-hard-fail-cases', 'preset',
-        'policy', 'base-agent', 'registry-path', 'baseline-name', 'require-baseline', 'fail-on',
-        'baseline', 'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence',
-        'report-run-id', 'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment',
-        'junit', 'comment-id', 'attest', 'baseline-public-key', 'jenkins-user'
+        'config', 'set', 'suite', 'label', 'agent', 'agent-env', 'agent-header', 'trials',
+        'parallel', 'judge-model', 'max-run-cost', 'min-pass-rate', 'max-regressed-cases', 'preset',
+        'base-agent', 'fail-on', 'baseline', 'evidence', 'report-run-id', 'allow-fork-with-secrets',
+        'out', 'title', 'comment', 'comment-id', 'jenkins-user'
     ]
 }

@@ -88,7 +88,7 @@ def _refuse_overwriting(path: Path, remedy: str) -> None:
 def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
     return InvalidInput(
         f"{path} cannot be used as a cassette: {problem}",
-        remedy="Record it again: --record for calls of tools, --llm-cassette-mode record for replies.",
+        remedy="Record it again with --cassette-mode record.",
         file=str(path),
         field=field,
     )
@@ -242,7 +242,7 @@ def open_cassette(
             file=str(path),
         )
     if mode == "record":
-        _refuse_overwriting(path, "Refresh it with --update")
+        _refuse_overwriting(path, "Refresh it with --cassette-mode auto")
     has_rows = mode == "replay" or path.exists()
     rows = read_cassette(read_json(path), path) if has_rows else []
     return Cassette(mode, rows, live=live, path=path, redacted=redacted)
@@ -373,11 +373,11 @@ class ReplyStore:
         if path is not None and mode == "replay" and not path.exists():
             raise UsageError(
                 f"{path} does not exist, so no reply can be replayed from it",
-                remedy="Record it first, with --llm-cassette-mode record or auto.",
+                remedy="Record it first, with --cassette-mode record or auto.",
                 file=str(path),
             )
         if path is not None and mode == "record":
-            _refuse_overwriting(path, "Add to it with --llm-cassette-mode auto")
+            _refuse_overwriting(path, "Add to it with --cassette-mode auto")
         if path is not None and path.exists():
             self._rows = _read_replies(read_json(path), path)
 
@@ -501,7 +501,7 @@ class KeptModel(Model):
         return ModelFailure(
             FailureKind.CONTRACT_VIOLATION,
             f"was not asked, since only kept replies may be used, and {where} has none to this request{hint}",
-            remedy="Record the replies again, with --llm-cassette-mode auto.",
+            remedy="Record the replies again, with --cassette-mode auto.",
         )
 
     @override

@@ -151,7 +151,7 @@ class HttpAgent(Agent):
 
     Args:
         headers: Of each request, such as credentials; never shown or recorded.
-        is_gateway: Whether a gateway answers there that is not the agent's own (`agent-gateway`).
+        is_gateway: Whether a gateway answers there that is not the agent's own (`agent.gateway`).
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_eval.agents.frameworks import AgentObject
-from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framework_of
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framework_of, maker_of
 from agent_eval.errors import UsageError
 from agent_eval.text.spelling import nearest
 
@@ -67,10 +67,9 @@ def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
         UsageError: It cannot be imported, is neither, or is of a framework whose agents are not supported.
     """
     agent = load_object(spec, what="agent")
-    is_crew_class = getattr(agent, "is_crew_class", False) is True  # of CrewAI's `@CrewBase`
-    if is_crew_class or (inspect.isfunction(agent) and not inspect.signature(agent).parameters):
+    if (make := maker_of(agent)) is not None:
         try:
-            agent = agent().crew() if is_crew_class else agent()
+            agent = make()
         # A project's own code.
         except Exception as problem:
             raise _cannot_be_loaded(spec, "agent", problem) from problem

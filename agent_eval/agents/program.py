@@ -24,7 +24,7 @@ from agent_eval.errors import UsageError
 
 def main(spec: str) -> None:
     """Answer tasks, until there are no more."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.dup(1)
     os.dup2(2, 1)
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -36,7 +36,9 @@ def main(spec: str) -> None:
     for turns, line in enumerate(sys.stdin, start=1):
         task = json.loads(line)
         if task.get("turn", 1) > turns:
-            sys.exit("the conversation began in another process: keep this one, with --keep-agent-alive")
+            sys.exit(
+                "the conversation began in another process: keep this one, with --set agent.keep_alive=true"
+            )
         try:
             answer: Any = (
                 agent(task, {"steps": None, "answer_tool": None}, None)
@@ -49,9 +51,9 @@ def main(spec: str) -> None:
             if unfinished.__cause__ is not None:
                 traceback.print_exception(unfinished.__cause__)
             sys.exit(f"the agent {unfinished.problem}")
-        json.dump(answer, answers, default=str)
-        answers.write("\n")
-        answers.flush()
+        rest = memoryview(json.dumps(answer, default=str).encode() + b"\n")
+        while rest:
+            rest = rest[os.write(answers, rest) :]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The agents of a job: the change's, and the base's that it is held against, each on a side of its own.
 
-A program runs in a worktree of its commit, after that commit's own `setup-command`. An agent behind an
+A program runs in a worktree of its commit, after that commit's own `setup`. An agent behind an
 address or a hosted model runs as it is; the base's is then the one that `base-agent` names, if any.
 """
 
@@ -154,7 +154,7 @@ class Agents:
         ]
 
     def set_up(self) -> None:
-        """Run the change's `setup-command`. The private clone must be sealed before."""
+        """Run the change's `setup`. The private clone must be sealed before."""
         job = self.job
         if self.change is None:
             set_up(job.settings.setup, job.environ, job.platform.say)
@@ -181,7 +181,7 @@ class Agents:
         return BaseAgent("beside", self.problem, self.base_commit, is_unchanged=self.is_unchanged)
 
     def build_base(self) -> BaseAgent:
-        """Run the base's own `setup-command`, unless that was done, and tell how its agent runs."""
+        """Run the base's own `setup`, unless that was done, and tell how its agent runs."""
         if "base" not in self._prepared and self.problem is None and self.describe_base().can_run:
             try:
                 base = self.base
@@ -199,8 +199,7 @@ class Agents:
             identity = replace(spec.identity, git_commit=self.base_commit)
             limits = replace(prepared.settings.limits, run=spec.limits.run)
             spec = replace(spec, limits=limits, identity=identity)
-        # Single trials write no recording.
-        agent = replace(prepared.agent, trials=1, record=None, update=None, resume=False)
+        agent = replace(prepared.agent, trials=1, resume=False)
         return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:

@@ -32,7 +32,7 @@ from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
 from agent_eval.config.gone import TRIALS_AUTO, gone_variable
 from agent_eval.config.options import CI, SECRET, Option, variable
-from agent_eval.config.project_file import CONFIG_FILE, ProjectFile
+from agent_eval.config.project_file import CONFIG_FILE, OF_THE_MODEL, ProjectFile
 from agent_eval.config.rows.file import KEYS
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
 from agent_eval.config.table import options_of, settings_of
@@ -50,14 +50,18 @@ PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for
 """Rows that one platform needs. The job takes those of every platform; each platform reads its own."""
 
 
-INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
+INPUTS: tuple[Option, ...] = (*options_of(CI), *(row for row in PLATFORM_INPUTS if row.commands))
 """The rows that every platform has, then those of each platform."""
 
 
 SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
 
 
-SETTINGS: tuple[Option, ...] = (*INPUTS, *settings_of(CI))
+SETTINGS: tuple[Option, ...] = (
+    *INPUTS,
+    *settings_of(CI),
+    *(row for row in PLATFORM_INPUTS if not row.commands),
+)
 """Everything that a job can be told: its inputs, and what only the file and `--set` can say."""
 
 
@@ -141,8 +145,8 @@ def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool =
     """Build the error for a wrong value. A secret is never quoted, not even a broken one."""
     value = f" {stated.text[:80]!r}" if quoted and row.kind not in SECRET else ""
     return UsageError(
-        f"{row.name}:{value} is not {wanted} (from {stated.source}).",
-        remedy=f"Set `{row.name}` to {wanted}." if quoted else "Correct the value.",
+        f"{_name_of(row)}:{value} is not {wanted} (from {stated.source}).",
+        remedy=f"Set `{_name_of(row)}` to {wanted}." if quoted else "Correct the value.",
         field=row.name,
     )
 
@@ -162,11 +166,11 @@ _OF_LINES = frozenset({"script", "private key"})
 """Kinds with one value of several lines."""
 
 
-_OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
+_OF_THE_COMMENT = ("title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
 
 
-OF_THE_FILE = ("config", "set")
-"""Inputs that say what the other values are read from."""
+OF_THE_FILE = ("config", "set", "label", "judge-model")
+"""Inputs that say what the other values are read from, or that state keys of the file."""
 
 
 DEFAULT = "default"
@@ -267,21 +271,24 @@ def gather(
     from_file: Mapping[str, str] = {}
     if file is not None and (content is not None or file.is_file()):
         from_file, _ = read_values(file, content)
+    if flags.get("judge-model"):
+        from_file = {name: text for name, text in from_file.items() if name not in OF_THE_MODEL}
     file_name = file.name if file is not None else CONFIG_FILE
     values = {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
     return with_own_comment(values, flags, environ)
 
 
 def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
-    """Add to the flags what the input `set` states, by key; also return the file that `config` names."""
-    named, stated = (
+    """Add to the flags what `set`, `label` and `judge-model` state; also return the file of `config`."""
+    named, settings, labels, model = (
         parse_value(INPUT_BY_NAME[name], first_stated(INPUT_BY_NAME[name], flags, environ, {}, CONFIG_FILE))
         for name in OF_THE_FILE
     )
-    return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
+    stated = ProjectFile.stated(settings or (), labels or (), model, SETTINGS)
+    return {**stated, **flags, **({"judge-model": model} if model else {})}, named
 
 
-_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model")
+_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "label")
 """No addresses: that of a preview differs from push to push. No rules: another judge judges the same."""
 
 
@@ -329,7 +336,7 @@ def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = 
     from declared inputs alone. `named` are variables that the settings name for the agent or its setup.
     """
     filled = [name for name, value in environ.items() if value.strip()]
-    if (gone := gone_variable(filled)) is not None:
+    if (gone := gone_variable(filled, KEYS.keys() - INPUT_BY_NAME.keys())) is not None:
         raise gone
     runner = detected_platform(environ)
     prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
@@ -382,7 +389,7 @@ def first_stated(
     runners = [spec for spec in platform_specs() if spec.input_prefix]
     of_runners = {spec.input_variable(name): name for name in inputs for spec in runners}
     places = (
-        [(flags.get(name, ""), f"--{name}" if inputs else f"--set {name}") for name in row.names],
+        [(flags.get(name, ""), f"--{name}" if inputs else f"--set {KEYS[row.name]}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for key, name in of_runners.items()],
         [(environ.get(variable(name), ""), variable(name)) for name in inputs],
         [(from_file.get(row.name, ""), f"{KEYS.get(row.name, row.name)} in {file_name}")],
@@ -431,16 +438,22 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     if not complete or reports:
         return Settings(**fields, agent=None)
     _refuse_function(fields.get("base_agent"), "base-agent")
-    rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
-    check_agent(rows, spell=lambda row: row.name)
+    rows = [row for row in SETTINGS if row.name not in OF_THE_FILE and values[row.name].source != DEFAULT]
+    check_agent(rows, spell=_spelled)
     if agent.is_named:
         _refuse_function(agent.name, "agent")
     elif not any_of_conversations(fields["suite"]):
         agent = None
-        refuse_without_agent(
-            rows, spell=lambda row: row.name, origin=lambda row: f" (from {values[row.name].source})"
-        )
+        refuse_without_agent(rows, spell=_spelled, origin=lambda row: f" (from {values[row.name].source})")
     return Settings(**fields, agent=agent)
+
+
+def _name_of(row: Option) -> str:
+    return row.name if row.name in INPUT_BY_NAME else KEYS[row.name]
+
+
+def _spelled(row: Option) -> str:
+    return row.name if row.name in INPUT_BY_NAME else f"`{KEYS[row.name]}`"
 
 
 def _refuse_function(name: str | None, field: str) -> None:
@@ -448,7 +461,7 @@ def _refuse_function(name: str | None, field: str) -> None:
     if kind is not None and kind.sees_environment:
         raise UsageError(
             f"{field}: {name!r} would see the job's token.",
-            remedy="Give `agent-command` a program that calls the function.",
+            remedy="Give a command line, such as `python agent.py`, of a program that calls the function.",
             field=field,
         )
 
@@ -471,6 +484,6 @@ def read_values(
 
 def base_branches_in(file: Path, data: bytes) -> tuple[str, ...]:
     """Read the list `baseline.branches` of an `agent-eval.yml`, as any key is read: whole names only."""
-    row = INPUT_BY_NAME["base-branches"]
+    row = next(row for row in SETTINGS if row.name == "base-branches")
     text = read_values(file, data, lenient=True)[0].get(row.name, "")
     return parse_value(row, StatedValue(text.strip(), f"{KEYS[row.name]} in {file.name}")) or ()

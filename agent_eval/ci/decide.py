@@ -260,7 +260,7 @@ def with_terms_of_the_job(decision: GateDecision, job: JobContext, search: Searc
     elif lack is Lack.LOST:
         decision = _open(decision, search.nothing(job.place))
     elif lack is not None and (job.settings.require_baseline or job.rules.policy.is_release):
-        asks = "`require-baseline`" if job.settings.require_baseline else "preset `release`"
+        asks = "`baseline.required`" if job.settings.require_baseline else "preset `release`"
         message = f"There is no baseline to compare with, and {asks} asks for one."
         rule = RuleResult(rule="require_baseline", threshold=1, value=0, passed=False, message=message)
         failed = {"gate_status": GateStatus.FAILED, "passed": False, "blocks": True, "sentence": message}

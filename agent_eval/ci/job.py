@@ -352,7 +352,7 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
     if reporter is None:
         error.message = redactor.redact_text(error.message)
         raise error
-    report = error_report(error, INPUT_BY_NAME["report-title"].default, CiRun())
+    report = error_report(error, INPUT_BY_NAME["title"].default, CiRun())
     reporter.fail(clean(redactor.redact_text(_in_one_line(error))))
     reporter.write_summary(redactor.redact_text(report))
     reporter.write_outputs(outputs_of_error())

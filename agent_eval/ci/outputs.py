@@ -35,7 +35,7 @@ MAX_NOTES = 4
 MAX_SUITES = 3
 """Suites whose reasons the line has room for."""
 MAX_OUTPUT = 6_000
-"""Characters of what a failed `setup-command` printed."""
+"""Characters of what a failed `setup` printed."""
 MAX_ANNOTATIONS = 9
 """Platforms show ten of a step; the job's own verdict is one."""
 _NAME_LIMIT = 100

@@ -331,7 +331,7 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     if settings.baseline_public_key is not None and key is None:
         raise InvalidInput(
             f"The public key {settings.baseline_public_key} does not exist.",
-            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            remedy="Correct `baseline.public_key`, and commit the key to the base branch.",
             file=str(settings.baseline_public_key),
             field="baseline-public-key",
         )
@@ -457,7 +457,7 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
-    of_agent = (agent.replay, agent.user_prompt) if agent is not None else ()
+    of_agent = (agent.cassette, agent.user_prompt) if agent is not None else ()
     read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
     advisory = _new_judges(in_force)
@@ -485,7 +485,7 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         advisory=advisory,
     )
     if agent is not None:
-        agent = replace(agent, replay=of_tip(agent.replay), user_prompt=of_tip(agent.user_prompt))
+        agent = replace(agent, cassette=of_tip(agent.cassette), user_prompt=of_tip(agent.user_prompt))
     if (at_tip := of_tip(baseline)) is not None and at_tip.exists():
         # A path comes before the name of a baseline, which a change could hide by it.
         settings = replace(settings, baseline=str(at_tip))
@@ -589,12 +589,10 @@ def _is_gone(judging: Judging, environ: Mapping[str, str]) -> bool:
     """Whether the provider says that there is no such model; one that is busy or down says nothing."""
     from agent_eval.models.base import Message, ModelFailure, ModelRequest
 
-    spec = replace(judging.llm, cassette=None, reuse=None)
-    request = ModelRequest(
-        "judge", "Answer with one word.", (Message("user", ("Are you there?",)),), max_tokens=16
-    )
+    question = Message("user", ("Are you there?",))
+    request = ModelRequest("judge", "Answer with one word.", (question,), max_tokens=16)
     try:
-        ModelAccess(spec, environ)().complete(request)
+        ModelAccess(replace(judging.llm, cassette=None), environ)().complete(request)
     except ModelFailure as failure:
         return failure.is_unknown_model
     except AgentEvalError:

@@ -1,7 +1,7 @@
 """The two sides of a job, each checked out of the private clone, with nothing of the other's.
 
 A side is a commit and nothing else: what earlier steps of the job made in the checkout, and what is not
-committed there, is on neither side, so `setup-command` makes all that the agent needs. The change is run
+committed there, is on neither side, so `setup` makes all that the agent needs. The change is run
 there from its first run on, as fresh trials under other conditions than the first would say nothing.
 
 Submodules and LFS files are fetched by the commit's own `.gitmodules` and `.lfsconfig`, from the host of the
@@ -352,7 +352,7 @@ class NoSuchDirectory(NotEvaluable):
 
 
 class SetupFailed(NotEvaluable):
-    """Raised when `setup-command` fails. `details["output"]` is the end of what it printed."""
+    """Raised when `setup` fails. `details["output"]` is the end of what it printed."""
 
     code = "setup_failed"
 
@@ -406,7 +406,7 @@ class Side:
         return self.directory / path
 
     def set_up(self, setup: Setup, say: Callable[[str], None]) -> None:
-        """Run `setup-command` there, and take what it left as the sources of this side."""
+        """Run `setup` there, and take what it left as the sources of this side."""
         self.refuse_altered()
         setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
@@ -542,14 +542,14 @@ def set_up(
     *,
     of: str = "change",
 ) -> None:
-    """Run `setup-command`, if there is one, without the job's secrets.
+    """Run `setup`, if there is one, without the job's secrets.
 
     `say` prints into the job's log, which names `of`, what is checked out at `cwd`. Raises `SetupFailed`
     where the command failed or took too long.
     """
     if not setup.command:
         return
-    say(f"Running `setup-command` of the {of}.")
+    say(f"Running `setup` of the {of}.")
     done = run_child(
         # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],
@@ -558,15 +558,15 @@ def set_up(
         cwd=cwd,
     )
     if done.failure is None:
-        say(f"`setup-command` is done after {done.duration_s:.0f} s.")
+        say(f"`setup` is done after {done.duration_s:.0f} s.")
         return
     lines = done.stdout[-4 * _SHOWN_CHARACTERS :].decode("utf-8", "replace").splitlines()
     output = "\n".join(lines[-_SHOWN_LINES:])[-_SHOWN_CHARACTERS:]
     printed = f"The end of what it printed:\n{output}" if output.strip() else "It printed nothing."
-    say(f"`setup-command` {done.problem}. {printed}")
+    say(f"`setup` {done.problem}. {printed}")
     remedy = (
-        "Give it longer with `setup-timeout-seconds`."
+        "Give it longer with `limits.setup_seconds`."
         if done.failure is FailureKind.TIMEOUT
-        else "Correct it; variables it needs are named in `setup-env`."
+        else "Correct it; variables it needs are named in `setup.env`."
     )
-    raise SetupFailed(f"`setup-command` {done.problem}.", remedy=remedy, output=output)
+    raise SetupFailed(f"`setup` {done.problem}.", remedy=remedy, output=output)

@@ -444,14 +444,17 @@ def _stopped(suite: Path, why: str, progress: RunProgress, *, is_outage: bool) -
 
 
 class ProgressLines:
-    """Prints every few seconds into the job's log how far the run of a suite is."""
+    """Prints into the job's log every few seconds how far a suite's run is; at once, what must be known."""
 
     def __init__(self, suite: str, say: Callable[[str], None]) -> None:
         self._suite, self._say = clean(suite), say
-        self._last = time.monotonic()
+        self._last, self._noted = time.monotonic(), 0
 
     def __call__(self, progress: RunProgress) -> None:
         """Print a line, if the last one is old enough."""
+        for note in progress.notes[self._noted :]:
+            self._say(f"{self._suite}: {clean(note)}")
+        self._noted = len(progress.notes)
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
             self._last = time.monotonic()
             self._say(f"{self._suite}: {progress_text(progress)}")

@@ -5,7 +5,7 @@ write in the workspace at the same time, so no path is trusted twice: every fold
 links, from the workspace down, and its entries are named relative to that.
 
 A runner reads variables, outputs and the full report from command files when a step has ended. The agent and
-`setup-command` run as the same user as the job, so they can find these files and write to them: set `PATH`
+`setup` run as the same user as the job, so they can find these files and write to them: set `PATH`
 for the steps that follow, or fill in a report that says "passed".
 """
 
@@ -235,7 +235,7 @@ def guarded(variables: Sequence[str], environ: Mapping[str, str]) -> Iterator[No
             what = "command files" if len(changed) > 1 else "a command file"
             raise Altered(
                 f"The agent wrote to {what} of the job: {', '.join(map(as_code, changed))}.",
-                remedy="What it wrote was taken back. Look at what the agent and `setup-command` do.",
+                remedy="What it wrote was taken back. Look at what the agent and `setup` do.",
             )
 
 

@@ -33,14 +33,24 @@ class _JobCommand(TableCommand):
                 [*(f"--{name}" for name in row.names), row.field],
                 multiple=row.is_listed,
                 metavar=metavar(row),
+                detail=row.detail,
                 default=None,
-                help=row.documentation,
+                help=row.help + (f"  [default: {row.default}]" if row.default else ""),
+                hidden=row.hidden,
                 is_flag=False,
                 # A switch without a value is on.
                 flag_value="true" if row.kind == "switch" else None,
             )
             for row in INPUTS
         ]
+
+    def of_platform(self) -> tuple[str, ...]:
+        """Name the inputs of the platform that this is; outside CI, of a directory of earlier runs."""
+        import os
+
+        from agent_eval.ci.platforms.catalog import detected_platform
+
+        return tuple(row.name for row in detected_platform(os.environ).inputs)
 
 
 @click.command(cls=_JobCommand, path="ci")
@@ -253,7 +263,7 @@ def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     agents = count(len(domains_by_agent()), "AUI agent")
     lines = [
         f"Serving {agents} at {server.url}.{with_defects} Ctrl-C ends it.",
-        f"  AUI_API_KEY=any agent-eval run demo:hr --base-url {server.url} ...",
+        f"  AUI_API_KEY=any agent-eval run demo:hr --set agent.base_url={server.url} ...",
     ]
     emit("text", {}, lambda _colour: lines)
     with suppress(KeyboardInterrupt):

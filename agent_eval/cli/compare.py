@@ -146,8 +146,8 @@ def compare(
     allow_incompatible: bool,
     out: Path | None,
     registry_path: Path,
+    public_key: Path | None,
     baseline_public_key: Path | None,
-    candidate_public_key: Path | None,
     output_format: str,
 ) -> None:
     """Compare a candidate run with a baseline run.
@@ -168,7 +168,7 @@ def compare(
         registry=registry_path,
         allow_incompatible=allow_incompatible,
         out=out,
-        keys=SignerKeys.read(baseline_public_key, candidate_public_key),
+        keys=SignerKeys.read(baseline_public_key or public_key, public_key),
         environ=os.environ,
     )
     comparison = result.comparison
@@ -200,8 +200,8 @@ def gate(
     apply_waivers: bool,
     baseline_name: str | None,
     registry_path: Path,
+    public_key: Path | None,
     baseline_public_key: Path | None,
-    candidate_public_key: Path | None,
     out: Path | None,
     verbose: bool,
     output_format: str,
@@ -222,9 +222,7 @@ def gate(
     from agent_eval.reports.terminal_comparison import gate_text
 
     source = only_one(comparison, run)
-    if run is not None and any(
-        (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
-    ):
+    if run is not None and any((baseline, candidate, apply_waivers, public_key, baseline_public_key)):
         raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
     if apply_waivers and baseline_name is None:
@@ -239,7 +237,7 @@ def gate(
     if run is not None:
         result = decide_on_run(source, rules, out=out, environ=os.environ)
     else:
-        keys = SignerKeys.read(baseline_public_key, candidate_public_key)
+        keys = SignerKeys.read(baseline_public_key or public_key, public_key)
         packs = PackSources(baseline, candidate, registry_path, keys)
         result = decide_on(source, rules, packs=packs, out=out, environ=os.environ)
     decision = result.decision

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent_eval.cli.output import print_error
-from agent_eval.config.gone import gone_option
+from agent_eval.config.gone import gone_option, moved_option
 from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
 
 INTERRUPTED = 130
@@ -194,7 +194,8 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     words = error.format_message()
     if isinstance(error, click.NoSuchOption):
         details["field"] = error.option_name
-        if (gone := gone_option(error.option_name.lstrip("-"))) is not None:
+        name = error.option_name.lstrip("-")
+        if (gone := gone_option(name) or _key(name, error.ctx)) is not None:
             return gone
         if error.ctx and (word := _argument_named(error, error.ctx)):
             usage = " ".join(error.ctx.command.collect_usage_pieces(error.ctx)[1:])
@@ -213,6 +214,17 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     if error.message.startswith("Got unexpected extra argument") and _names_a_file(error.message):
         remedy = f"Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments. {remedy}"
     return _CommandLineError(words, remedy=remedy, **details)
+
+
+def _key(name: str, ctx: click.Context | None) -> AgentEvalError | None:
+    """The error for what is no option of a command, but a key of the file that it reads."""
+    path = getattr(ctx.command, "path", None) if ctx is not None else None
+    if path is None:
+        return None
+    from agent_eval.config.table import settings_of
+
+    known = path == "ci" or any(name in row.names for row in settings_of(path))
+    return moved_option(name, f"--{name}") if known else None
 
 
 def _names_a_file(message: str) -> bool:

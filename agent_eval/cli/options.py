@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from agent_eval.config.options import Command, Option
 
+STATED = "agent_eval.stated"
+"""Key of the context's `meta`: the options that `--set` states, which count as given by the user."""
+
 
 class TableCommand(click.Command):
     """A command whose flags are its rows of the table of options, made when the command is used.
@@ -36,7 +39,7 @@ class TableCommand(click.Command):
         if "set_values" in ctx.params and self.path != "ci":
             from agent_eval.cli.project import fill_in
 
-            fill_in(self.path, ctx, parameter)
+            ctx.meta[STATED] = fill_in(self.path, ctx, parameter)
         return super().invoke(ctx)
 
     def flags(self) -> list[click.Parameter]:
@@ -44,9 +47,40 @@ class TableCommand(click.Command):
         from agent_eval.config.table import options_of
 
         return [
-            Flag([*map(flag_of, option.names), parameter(option)], **_declaration(option))
+            Flag(
+                [*map(flag_of, option.names), parameter(option)], detail=option.detail, **_declaration(option)
+            )
             for option in options_of(self.path)
         ]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help: with `-h` the options that most people need, with `--help` all, both in groups."""
+        from agent_eval.config.rows.groups import EXAMPLES, GROUPS, OF_THE_PLATFORM, SHORT
+
+        flags = {row.opts[0].lstrip("-"): row for row in self.get_params(ctx) if isinstance(row, Flag)}
+        records = {name: record for name, row in flags.items() if (record := row.get_help_record(ctx))}
+        short = SHORT.get(self.path, ()) if SHORT_HELP in (ctx.find_root().obj or ()) else ()
+        self.format_usage(ctx, formatter)
+        if short:
+            formatter.write(f"\n{self.get_short_help_str(200)}\n")
+        else:
+            self.format_help_text(ctx, formatter)
+        groups = {**GROUPS, OF_THE_PLATFORM: self.of_platform()}
+        if self.path not in SHORT:
+            groups = {"Options": tuple(records)}
+        count = sum(name in records for members in groups.values() for name in members)
+        for heading, members in ({"Options": short} if short else groups).items():
+            if rows := [records[name] for name in members if name in records]:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+        if self.path in EXAMPLES:
+            formatter.write("\nExamples:\n" + "".join(f"  {line}\n" for line in EXAMPLES[self.path]))
+        if short:
+            formatter.write(f"\nAll {count} options: {ctx.command_path} --help\n")
+
+    def of_platform(self) -> tuple[str, ...]:
+        """Name the options that only this job's CI platform has."""
+        return ()
 
 
 def flag_of(name: str) -> str:
@@ -59,13 +93,36 @@ def parameter(option: Option) -> str:
     return option.goes_to.replace(".", "__")
 
 
+SHORT_HELP = "-h"
+
+SHOWN_AS_ALIAS = frozenset({"test", "loops", "debug", "provider"})
+"""Options that the help of `aui-evals` shows, by which name its specification has them."""
+
+
 class Flag(click.Option):
-    """A flag that accepts several names; help and error messages have only the first."""
+    """A flag that accepts several names; help and error messages have only the first.
+
+    `detail` is what the reference says beside the help.
+    """
+
+    def __init__(self, *arguments: Any, detail: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.detail = detail
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Show only the first name."""
-        with self._one_name():
-            return super().get_help_record(ctx)
+        """Show only the first name, and of a hidden one nothing unless `aui-evals` has it."""
+        from agent_eval.cli.main import ALIAS
+
+        hidden, self.hidden = (
+            self.hidden,
+            self.hidden
+            and not (ctx.find_root().info_name == ALIAS and self.opts[0].lstrip("-") in SHOWN_AS_ALIAS),
+        )
+        try:
+            with self._one_name():
+                return super().get_help_record(ctx)
+        finally:
+            self.hidden = hidden
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Name only the first name."""
@@ -197,7 +254,10 @@ def _named_options(context: click.Context) -> Iterator[Option]:
     for option in options_of(context.command.path):
         if context.get_parameter_source(parameter(option)) is click.core.ParameterSource.COMMANDLINE:
             yield option
+    yield from context.meta.get(STATED, ())
 
 
 def _flag(option: Option) -> str:
-    return option.flag
+    from agent_eval.config.rows.file import KEYS
+
+    return option.flag if option.commands else f"--set {KEYS[option.name]}"

@@ -20,28 +20,38 @@ RULES_OF_FILE = "agent_eval.rules_of_file"
 _LOOKED_AT = 20
 """Cases of a suite among which a trace is looked for."""
 
-_OF_THE_JOB = ("baseline", "baseline-public-key")
+_OF_THE_JOB = ("baseline-public-key",)
 """Options whose key says what the job compares with; a command is told on its own line."""
+
+_READ_NO_FILE = ("replay", "validate")
+"""Commands that know `--set` alone: a pack says how it was made, and a file is what is checked."""
 
 _NAMES_AN_AGENT = ("agent.command", "agent.url", "agent.name", "agent.base_url")
 
 
-def fill_in(path: Command, context: click.Context, parameter: Callable[[Option], str]) -> None:
+def fill_in(path: Command, context: click.Context, parameter: Callable[[Option], str]) -> list[Option]:
     """Give the parameters of a command the values of the file, where the command line gives none.
 
     The file's agent runs the file's suites, and those that the command line names and that have no traces.
-    `parameter` names the parameter of an option.
+    `parameter` names the parameter of an option. Returns the options that `--set` and its like state, which
+    count as given by the user.
 
     Raises:
         AgentEvalError: The file cannot be read, or has an unknown key, or a wrong value.
     """
     from agent_eval.config.assembly import is_for_an_agent
-    from agent_eval.config.project_file import ProjectFile
+    from agent_eval.config.project_file import OF_THE_MODEL, ProjectFile
 
     params, rows = context.params, _rows_of(path)
     named = params.get("config") if path == "gate" else params.pop("config", None)
-    texts = _texts(named, rows, context)
-    texts |= ProjectFile.of_settings(params.pop("set_values", ()), rows).texts
+    settings, labels = params.pop("set_values", ()), params.pop("label_values", ())
+    model = params.pop("judge_model", None)
+    stated = ProjectFile.stated(settings, labels, model, rows)
+    of_file = [row for row in rows if row.name not in _OF_THE_JOB]
+    texts = {} if path in _READ_NO_FILE else _texts(named, of_file, context)
+    if model is not None:
+        texts = {name: text for name, text in texts.items() if name not in OF_THE_MODEL}
+    texts |= stated
     on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
     on_command_line |= {"config"} if named is not None else set()
     passed_over = set(on_command_line)
@@ -56,11 +66,40 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     if "judging.judge_config" in on_command_line:
         passed_over.add("judging.configs")
     for row in rows:
-        if row.name in texts and row.goes_to not in passed_over:
+        if row.name in stated or (row.name in texts and row.goes_to not in passed_over):
             params[parameter(row)] = _parsed(row, texts[row.name])
+        elif row.default or not row.part:  # a part of a specification keeps its own default
+            unset = () if row.is_listed else None
+            params.setdefault(parameter(row), _parsed(row, row.default) if row.default else unset)
+    if path in ("run", "stability-check"):
+        _share_cassette(params)
     if "judging.judges" in on_command_line and (configs := params.get("judging__configs")):
         judges = params["judging__judges"]
         params["judging__configs"] = {name: configs[name] for name in judges if name in configs}
+    return [row for row in rows if row.name in stated]
+
+
+def _share_cassette(params: dict[str, Any]) -> None:
+    """Let the tools use the file of kept replies as well: one file has both.
+
+    Live tools are called and their answers kept; without them, answers come from the file that has some.
+    """
+    from agent_eval.storage.json import read_json
+
+    file, mode = params["judging__llm__cassette"], params["judging__llm__cassette_mode"]
+    if file is None:
+        return
+    content = read_json(file) if file.is_file() else None
+    if content is None and mode == "record":  # the first part that is written must not stop the other
+        params["judging__llm__cassette_mode"] = "auto"
+    content = content if isinstance(content, dict) else {}
+    if params["agent__tools"] and mode != "replay":
+        params["agent__cassette_mode"] = "record" if mode == "record" or not content else "update"
+    elif not content.get("calls"):
+        return
+    params["agent__cassette"] = file
+    if content.get("kind") == "tool_cassette":
+        params["judging__llm__cassette"] = None
 
 
 def _passed_over_by_gate(on_command_line: set[str], rows: list[Option], context: click.Context) -> set[str]:
@@ -78,17 +117,12 @@ def _rows_of(path: Command) -> list[Option]:
     from agent_eval.config.rows.file import KEYS
     from agent_eval.config.table import options_of, settings_of
 
-    title = ("report-title",) if path.startswith("report ") else ()
+    title = ("title",) if path.startswith("report ") else ()
     return [
         row
         for row in (*options_of(path), *settings_of(path))
         if row.name in title
-        or (
-            row.name in KEYS
-            and not KEYS[row.name].startswith("ci.")
-            and row.name not in _OF_THE_JOB
-            and row.goes_to != "replay"
-        )
+        or (row.name in KEYS and not KEYS[row.name].startswith("ci.") and row.name != "baseline")
     ]
 
 
@@ -102,9 +136,9 @@ def _texts(named: Path | None, rows: list[Option], context: click.Context) -> di
     if named is None and not file.is_file():
         return {}
     data = read_bytes(file, max_bytes=DEFAULT_LIMITS.max_bytes)
+    if is_policy(data, str(file)):
+        return {} if "config" in context.params else {"policy": str(file)}
     if "config" in context.params:
-        if is_policy(data, str(file)):
-            return {}
         context.params["config"] = None
     context.meta[RULES_OF_FILE] = True
     return dict(ProjectFile.parse(data, str(file), rows).texts)

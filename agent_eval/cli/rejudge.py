@@ -60,7 +60,7 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     from agent_eval.operations.merge import merge_packs
     from agent_eval.reports.terminal import run_text
 
-    output = Output(pack=out, layout=how["layout"], fresh=how["fresh"], registry=how["registry_path"])
+    output = Output(pack=out, fresh=how["fresh"], registry=how["registry_path"])
     result = merge_packs([Path(pack) for pack in packs], output, run_id=run_id)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
@@ -94,7 +94,7 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
     allowed_keys(values.get("agent__key_variables") or ())
     request = StabilityRequest(**specified(values, agent_is_known=is_of_conversations(values["suite"])))
     if execution_mode == AGENT and request.agent is None:
-        raise click.UsageError(f"--execution-mode {AGENT} needs --agent-command or --agent.")
+        raise click.UsageError(f"--execution-mode {AGENT} needs --agent.")
     if execution_mode == RECORDED and request.agent is not None:
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
     if request.agent is None:
@@ -187,7 +187,7 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
 
     Says how often the judge is right when it fails and when it passes a conversation, which disagreements to
     read, and which conversations to label next. With --out, a later run takes the record as its
-    --judge-agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
+    judge_model.agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 

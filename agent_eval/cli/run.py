@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=TableCommand, path="run")
 @click.argument("suites", nargs=-1, metavar="[SUITE]...", type=click.Path())
-def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
+def run(  # more than six parameters: one for each option
+    suites: tuple[str, ...],
+    output_format: str,
+    verbose: bool,
+    quiet: bool,
+    summary_json: Path | None,
+    **values: Any,
+) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
     An agent proposes, is judged, and with --max-repairs repairs until it passes. Every finished trial is on
@@ -44,7 +51,15 @@ def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool,
     hide_environment()
     specs = requested_runs(suites, values)
     _check_executor(specs[0])
-    return _run_each(specs, output_format, most=_most(verbose, quiet))
+    if summary_json is not None and len(specs) > 1:
+        raise click.UsageError("--summary-json is about one suite, and several are named.")
+    code = _run_each(specs, output_format, most=_most(verbose, quiet))
+    summary = specs[0].output.pack / "run" / "summary.json"
+    if summary_json is not None and summary.is_file():
+        from agent_eval.storage.atomic import write_file
+
+        write_file(summary_json, summary.read_bytes())
+    return code
 
 
 def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
@@ -173,11 +188,10 @@ def _redactions(execution: ExecutionConfig) -> dict[str, int]:
 
 
 def _check_executor(spec: RunSpec) -> None:
-    executor, scheduler = spec.judging.executor, spec.judging.dask_scheduler
-    if executor == "dask" and scheduler is None:
-        raise click.UsageError("--executor dask needs --dask-scheduler.")
-    if executor != "dask" and scheduler is not None:
-        raise click.UsageError("--dask-scheduler goes with --executor dask.")
+    from agent_eval.config.spec import LOCAL
+
+    if spec.judging.executor != LOCAL and not spec.judging.dask_scheduler:
+        raise click.UsageError("--executor is `local`, or `dask:` with the address of a scheduler.")
 
 
 RESUME, FRESH = "--resume", "--fresh"

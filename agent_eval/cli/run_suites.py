@@ -32,8 +32,7 @@ _OF_ONE_SUITE = {
     "cases": "--case",
     "shard": "--shard",
     "identity__run_id": "--run-id",
-    "agent__record": "--record",
-    "agent__update": "--update",
+    "agent__cassette_mode": "--cassette with live tools",
 }
 """Parameters that mean something for one suite only, with their flags."""
 

@@ -99,7 +99,7 @@ def plan_text(plan: dict[str, Any]) -> list[str]:
     named = ", ".join(f"{name} {number}" for name, number in kinds.items()) or "none"
     by_model, costs = plan["evaluations"]["llm"], plan["estimated_costs_usd_at_most"]
     judge, user = costs["judges"], costs["simulated_users"]
-    cost = "unknown, since there is no price for this model: state it with --price MODEL=INPUT/OUTPUT"
+    cost = "unknown, since there is no price for this model: state it with --set prices=MODEL=INPUT/OUTPUT"
     if judge is not None and user is not None:
         cost = f"at most about {judge:,.2f} USD for the judge and {user:,.2f} USD for the user"
     return [

@@ -6,17 +6,22 @@ Both follow the table: `Option.goes_to` names the field of the specification, `O
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import reduce
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent_eval.config.options import SECRET, Command, Option
+from agent_eval.config.rows.file import KEYS
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, LlmSpec, Output, RunSpec
-from agent_eval.config.table import OPTIONS, options_of
+from agent_eval.config.table import ROWS, options_of, settings_of
 from agent_eval.config.values import texts_of
 from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
-from agent_eval.errors import UsageError
+from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.redaction_rules import RedactionRules
+from agent_eval.storage.yaml import parse_yaml
 
 PARTS: dict[str, Callable[..., Any]] = {
     "limits.attempt": AttemptLimits,
@@ -58,7 +63,6 @@ NAMING = ("agent.command", "agent.url", "agent.name")
 """Fields of which one, and only one, names the agent; `agent.base_url` does where none of them does."""
 
 _OF_AN_AGENT = ("agent", "setup", "limits")
-_CASSETTES = ("agent.record", "agent.replay", "agent.update")
 
 
 def is_for_an_agent(option: Option) -> bool:
@@ -90,15 +94,8 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
     if repair is not None and "agent.command" not in places:
         raise UsageError(
             f"{spell(repair)} goes with an agent that is a program.",
-            remedy="Name the program with agent-command.",
+            remedy="Name the program with --propose-command, or as `agent: {run: COMMAND}` in the file.",
             field=repair.name,
-        )
-    cassettes = [places[place] for place in _CASSETTES if place in places]
-    if len(cassettes) > 1:
-        raise UsageError(
-            f"Give one of {' and '.join(map(spell, cassettes))}.",
-            remedy="Tools are called, or answered from a file, or both to refresh it.",
-            field=cassettes[1].name,
         )
 
 
@@ -120,7 +117,7 @@ def refuse_without_agent(
     if stray is not None:
         raise UsageError(
             f"{spell(stray)} is for running an agent, and none is named{origin(stray)}.",
-            remedy="Name it with agent-command, agent-url, agent or base-url; or leave this out.",
+            remedy="Name it with `agent`; or leave this out.",
             field=stray.name,
         )
 
@@ -141,25 +138,41 @@ def command_line(command: Command, parts: Any) -> list[str]:
     left out.
     """
     words = []
-    for option in options_of(command):
+    settings = set(settings_of(command))
+    for option in (*options_of(command), *settings_of(command)):
         part = option.part.partition(".")[0]
         if part not in _Defaults._fields or getattr(parts, part) is None:
             continue
         value = _at(parts, option.goes_to)
         if option.kind in SECRET or value == _at(_Defaults(), option.goes_to):
             continue
-        if option.kind == "switch":
+        if option in settings:
+            words += ["--set", f"{KEYS[option.name]}={as_yaml(option, value)}"]
+        elif option.kind == "switch":
             words.append(option.flag)
         else:
             words += [word for text in texts_of(option, value) for word in (option.flag, text)]
     return words
 
 
+def as_yaml(option: Option, value: Any) -> str:
+    """Write a value as `--set` takes it after `KEY=`."""
+    texts = texts_of(option, value)
+    if option.is_listed:
+        return json.dumps(texts, ensure_ascii=False)
+    if not isinstance(value, str | Path):
+        return texts[0].lower()
+    with suppress(InvalidInput):
+        if parse_yaml(texts[0].encode(), source="--set") == texts[0]:
+            return texts[0]
+    return json.dumps(texts[0], ensure_ascii=False)
+
+
 def _at(parts: Any, place: str) -> Any:
     return reduce(getattr, place.split("."), parts)
 
 
-_RECORDED = {option.recorded: option for option in OPTIONS if option.recorded}
+_RECORDED = {option.recorded: option for option in ROWS if option.recorded}
 """By field of `execution_config`. Rows for several commands that have the same field go to the same place."""
 
 

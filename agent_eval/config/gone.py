@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from agent_eval.config.options import variable
+from agent_eval.config.rows.file import KEYS
 from agent_eval.errors import UsageError
 
 _CONSTANT = "Remove it: how cases are run again is the same for every job, and no setting."
@@ -49,7 +50,6 @@ OPTIONS: Mapping[str, str] = {
     "its own; `--parallel` says how many cases run at once.",
     "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
     "verdict is another one.",
-    "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
     "render-markdown": "Remove it: the page has a switch, `Messages as Markdown`.",
@@ -65,6 +65,16 @@ OPTIONS: Mapping[str, str] = {
     "conversations": "Write `demo conversations`.",
     "list-defects": "Write `--defect list`.",
     "suite-format": "Write `schema show conversations`, or `schema show` for suites of cases.",
+    "dask-scheduler": "Write `--executor dask:tcp://HOST:8786`.",
+    "llm-cassette": "Write `--cassette FILE`.",
+    "llm-cassette-mode": "Write `--cassette-mode`.",
+    "record": "Write `--cassette FILE --cassette-mode record`.",
+    "update": "Write `--cassette FILE` beside `--tools`.",
+    "share-expected-output": "Write `share_expected_output: true` in the case's `metadata`.",
+    "candidate-public-key": "Write `--public-key FILE`.",
+    "regression-key": "Name the regression by `--case-id` and `--judge-id`.",
+    "reuse-rulings": "Keep the replies of the model in a file with `--cassette FILE`: what it has is not "
+    "asked again. `ci` and `rejudge` use the rulings of their baseline and pack by themselves.",
     "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
@@ -72,8 +82,15 @@ OPTIONS: Mapping[str, str] = {
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 
 OF_OTHER_COMMANDS: Mapping[str, str] = {
-    "reuse-rulings": "Keep the replies of the model in a file with `--llm-cassette FILE`: what it has is not "
-    "asked again. `rejudge` has it for rulings of another pack.",
+    "report-title": "Write `--title`.",
+    "replay": "Write `--cassette FILE --cassette-mode replay`.",
+    "policy": "Write `--config FILE`, which may hold a policy alone; or `policy: FILE` in agent-eval.yml.",
+    "agent-url": "Write `--agent https://…`, or `agent: https://…` in agent-eval.yml.",
+    "llm-model": "Write `--judge-model PROVIDER:MODEL`, or `judge_model:` in agent-eval.yml.",
+    "llm-base-url": "Write `--judge-model PROVIDER:MODEL@ENDPOINT`.",
+    "llm-script": "Write `--judge-model scripted:FILE`.",
+    "baseline-public-key": "Write `--public-key FILE` for both runs, or `--set baseline.public_key=FILE`.",
+    "layout": "Remove it, or write `--set evidence.layout=files`; `dev expand` and `dev compact` convert.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
 """By name of an option that some commands had; others may have it still."""
@@ -131,12 +148,28 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
     return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)
 
 
-def gone_variable(names: Iterable[str]) -> UsageError | None:
-    """The error for the first variable of these, which are set, that passes an option that is gone."""
-    gone = {spelt: name for name in OPTIONS for spelt in (variable(name), f"INPUT_{name.upper()}")}
-    gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in OPTIONS}
-    passed = sorted(gone.keys() & set(names))
-    return gone_option(gone[passed[0]], f"The variable {passed[0]}") if passed else None
+def moved_option(name: str, written: str) -> UsageError | None:
+    """The error for an option that is a key of the file, as it was `written`; None for another name."""
+    key = KEYS.get(name)
+    if key is None:
+        return None
+    line = f"{key.replace('.', ': {')}: VALUE" + "}" * key.count(".")
+    remedy = f"Write `{line}` in agent-eval.yml, or `--set {key}=VALUE`."
+    return UsageError(f"{written} is now the key `{key}` of agent-eval.yml.", remedy=remedy, field=name)
+
+
+def gone_variable(names: Iterable[str], moved: Iterable[str] = ()) -> UsageError | None:
+    """The error for the first variable of these, which are set, that passes an option that is gone.
+
+    `moved` are options that are keys of the file and no inputs.
+    """
+    known = [*OPTIONS, *moved]
+    gone = {spelt: name for name in known for spelt in (variable(name), f"INPUT_{name.upper()}")}
+    gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in known}
+    for passed in sorted(gone.keys() & set(names)):
+        name, written = gone[passed], f"The variable {passed}"
+        return gone_option(name, written) or moved_option(name, written)
+    return None
 
 
 def gone_policy_key(key: str, value: object) -> str | None:

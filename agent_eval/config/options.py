@@ -80,10 +80,12 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     Args:
         name: With hyphens. The same on every command, in `action.yml` and in `agent-eval.yml`.
         kind: How its text is read.
-        help: One or two plain sentences, for `--help` and the reference.
+        help: At most twelve words, for `--help`.
         goes_to: Where the value goes: the part of the run specification, a dot, and the field; or the
             parameter of the command's function.
-        commands: The commands that have it.
+        commands: The commands that have a flag for it.
+        of_file: The commands that know it from `agent-eval.yml` and `--set` alone.
+        detail: What the reference says beside the help.
         default: As text, what holds when it is not given; empty for nothing. Never put into `action.yml`.
         unit: What a number counts, as `--help` shows it: `seconds`, `bytes`, `USD`.
         bounds: The smallest and the largest number, where they are not those of the kind.
@@ -100,7 +102,8 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     kind: Kind
     help: str
     goes_to: str
-    commands: tuple[Command, ...]
+    commands: tuple[Command, ...] = ()
+    of_file: tuple[Command, ...] = ()
     default: str = ""
     unit: str = ""
     bounds: tuple[float, float] | None = None
@@ -111,11 +114,13 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     required: bool = False
     action_default: str = ""
     hidden: bool = False
+    detail: str = ""
 
     @property
     def documentation(self) -> str:
-        """The help with the default, as the job's reference and `action.yml` show it."""
-        return f"{self.help} Default: {self.default}." if self.default else self.help
+        """The help with detail and default, as the references and `action.yml` show it."""
+        default = f"Default: {self.default}." if self.default else ""
+        return " ".join(filter(None, (self.help, self.detail, default)))
 
     @property
     def names(self) -> tuple[str, ...]:

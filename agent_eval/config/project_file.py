@@ -17,6 +17,7 @@ from agent_eval.config.gone import gone_option, gone_policy_key
 from agent_eval.config.options import LISTED, Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.models.catalog import MODELS
 from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.spelling import nearest
 
@@ -26,6 +27,9 @@ CONFIG_FILE = "agent-eval.yml"
 PRESETS = ("pull-request", "release")
 
 LABELS = "labels"
+
+OF_THE_MODEL = ("provider", "llm-model", "llm-base-url", "llm-script")
+"""Options that say which model judges: one that is named anew is not asked at the earlier one's endpoint."""
 
 _FILE = re.compile(r"\S*/\S*|\S+\.(?:ya?ml|json)")
 
@@ -59,7 +63,7 @@ def split_model(text: str) -> dict[str, str]:
     name, at, endpoint = text.rpartition("@http")
     provider, _, model = (name if at else text).partition(":")
     parts = {"provider": provider, "model": model, "base_url": f"http{endpoint}" if at else ""}
-    if provider == "scripted":
+    if provider in MODELS and not MODELS[provider].asks_a_service:
         parts = {"provider": provider, "script": model}
     return {key: part for key, part in parts.items() if part}
 
@@ -142,6 +146,29 @@ class ProjectFile:
         return read
 
     @classmethod
+    def stated(
+        cls, settings: Iterable[str], labels: Iterable[str], model: str | None, rows: Iterable[Option]
+    ) -> dict[str, str]:
+        """Read `--set`, `--label` and `--judge-model`, each of which states keys, as texts by option.
+
+        Raises:
+            UsageError: One has no `=`, or an unknown key.
+        """
+        for label in labels:
+            if "=" not in label or not label.partition("=")[0].strip():
+                raise UsageError(
+                    f"--label {label[:80]!r} is not KEY=VALUE.",
+                    remedy="Write it as --label model=small-1.",
+                    field="label",
+                )
+        named = [
+            f"{LABELS}.{key.strip()}={json.dumps(value)}"
+            for key, _, value in (label.partition("=") for label in labels)
+        ]
+        of_model = [f"judge_model={json.dumps(model)}"] if model else []
+        return cls.of_settings([*settings, *named, *of_model], rows).texts
+
+    @classmethod
     def _of(
         cls, content: Mapping[str, Any], source: str, rows: Iterable[Option], text: str, *, lenient: bool
     ) -> ProjectFile:
@@ -203,7 +230,16 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
 
 def key_of_old_name(name: str) -> str | None:
     """The key of what an option's own name stated in a file of earlier versions; None for another name."""
-    return KEYS.get({"judges": "judge", "agent-model": "model"}.get(name, name))
+    return KEYS.get(_EARLIER_NAMES.get(name, name))
+
+
+_EARLIER_NAMES = {
+    "judges": "judge",
+    "agent-model": "model",
+    "replay": "cassette",
+    "report-title": "title",
+    "agent-openai-base-url": "base-url",
+}
 
 
 def written_anew(key: str, value: Any) -> str:

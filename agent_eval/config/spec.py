@@ -28,6 +28,7 @@ from agent_eval.models.catalog import DEFAULT_PROVIDER
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 
 Layout = Literal["auto", "files", "compact"]
+LOCAL, DASK = "local", "dask"
 CassetteMode = Literal["record", "replay", "update"]
 
 UNKNOWN = "unknown"
@@ -42,6 +43,7 @@ class AgentSpec:
         name: An agent in one of the forms of `agents.catalog`.
         base_url: Endpoint of a hosted model; names the agent where nothing else does.
         headers: Name of each header, and the environment variable that has its value.
+        cassette: File of recorded answers of tools; `cassette_mode` is what is done with it.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
         max_repairs: Attempts after the first one.
@@ -63,9 +65,8 @@ class AgentSpec:
     strict_side_effects: bool = False
     share_expected_output: bool = False
     tools: str | None = None
-    record: Path | None = None
-    replay: Path | None = None
-    update: Path | None = None
+    cassette: Path | None = None
+    cassette_mode: CassetteMode = "replay"
     resume: bool = False
     case_commands: bool = False
     case_command_seconds: float = 60.0
@@ -96,15 +97,6 @@ class AgentSpec:
             return f"openai:{'' if model == UNKNOWN else model}"
         raise UsageError("no agent is named", remedy="Name it with agent-command, agent-url or agent.")
 
-    @property
-    def cassette(self) -> tuple[CassetteMode, Path] | None:
-        """The file of recorded answers of tools, and what is done with it."""
-        if self.record is not None:
-            return "record", self.record
-        if self.replay is not None:
-            return "replay", self.replay
-        return ("update", self.update) if self.update is not None else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class LlmSpec:
@@ -116,7 +108,6 @@ class LlmSpec:
         model: None for the suite's or the provider's default.
         cassette_mode: See `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
-        reuse: Pack whose rulings are used again, where the same is asked of the same judge.
         prices: The user's own prices, of the agent's model too, as `models.usage.read_prices` reads them.
     """
 
@@ -129,7 +120,6 @@ class LlmSpec:
     cassette: Path | None = None
     cassette_mode: Literal["auto", "record", "replay"] = "auto"
     agreement: Path | None = None
-    reuse: Path | None = None
     prices: tuple[str, ...] = ()
 
     @property
@@ -154,11 +144,16 @@ class Judging:
     configs: Mapping[str, Any] = field(default_factory=dict)
     case_policy: str = "all"
     pass_threshold: float = 100.0
-    executor: Literal["local", "dask"] = "local"
-    dask_scheduler: str | None = None
+    executor: str = LOCAL
     llm: LlmSpec = field(default_factory=LlmSpec)
     directory: Path | None = None
     advisory: Judging | None = None
+
+    @property
+    def dask_scheduler(self) -> str | None:
+        """The address of the cluster that `executor` names as `dask:ADDRESS`; None on this machine."""
+        kind, _, address = self.executor.partition(":")
+        return address if kind == DASK else None
 
 
 @dataclass(frozen=True, kw_only=True)

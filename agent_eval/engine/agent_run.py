@@ -47,7 +47,9 @@ from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
 
 _MOST_THREADS = 256
-STATE_A_PRICE = "State its price for a million tokens: --price MODEL=INPUT/OUTPUT, or price in agent-eval.yml"
+STATE_A_PRICE = (
+    "State its price for a million tokens: `prices: MODEL=INPUT/OUTPUT` in agent-eval.yml, or with --set"
+)
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _check(address: str) -> None:
         raise UsageError(
             f"{address!r} is no address of a Dask scheduler: {error}",
             remedy="Write it as tcp://host:8786.",
-            field="dask_scheduler",
+            field="executor",
         ) from None
 
 

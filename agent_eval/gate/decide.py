@@ -99,7 +99,7 @@ def decide(
     if not thresholds.any_set:
         raise UsageError(
             "the gate has no rule, so it cannot decide",
-            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
+            remedy="Choose a policy with --preset or --config, or set at least one threshold, such as "
             "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
     refuse_no_numbers(thresholds)

@@ -166,7 +166,7 @@ class HostedModel(Model):
         if not options.api_key and not options.base_url:
             raise UsageError(
                 f"there is no key for the {cls.kind} model",
-                remedy="Set LLM_API_KEY, or name an endpoint that needs no key with --llm-base-url.",
+                remedy="Set LLM_API_KEY, or name an endpoint that needs no key, as PROVIDER:MODEL@ENDPOINT.",
             )
         model = cls(
             options.model, base_url=options.base_url, api_key=options.api_key, seconds=options.seconds

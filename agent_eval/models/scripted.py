@@ -116,7 +116,7 @@ class ScriptedModel(Model):
         path = options.script
         if path is None:
             raise UsageError(
-                "the scripted model has no script", remedy="Name its file with --llm-script FILE."
+                "the scripted model has no script", remedy="Name its file with --set judge_model.script=FILE."
             )
         value = read_json(path)
         rows = value.get("replies") if isinstance(value, Mapping) and value.get("kind") == KIND else None

@@ -88,7 +88,7 @@ def cassette_of(
         live = open_tool_server(agent_spec.tools, headers=options.headers, retry=Retries())
     if agent_spec.cassette is None:
         return None if live is None else Cassette("record", live=live)
-    mode, path = agent_spec.cassette
+    mode, path = agent_spec.cassette_mode, agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
         return Cassette(mode, live=live, path=path)
     return open_cassette(path, mode, live, redacted=redacted)

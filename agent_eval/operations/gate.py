@@ -202,7 +202,7 @@ def decide_on_run(
     if decision.gate_status is GateStatus.NO_BASELINE and not any(rule.applied for rule in decision.rules):
         raise UsageError(
             "no rule can be held against a run alone, so nothing can be decided",
-            remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "
+            remedy="Set --min-pass-rate or `policy.max_hard_fail_rate`; or compare with a baseline and give "
             "the comparison with --compare.",
         )
     write_output(path, dumps(decision.to_json(), indent=True))

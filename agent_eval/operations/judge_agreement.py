@@ -122,7 +122,7 @@ class JudgeAgreement:
 def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None) -> JudgeAgreement:
     """Compare the rulings of an LLM judge with what people found.
 
-    `out` is where the record is written, for `--judge-agreement`; None for nowhere.
+    `out` is where the record is written, for `judge_model.agreement`; None for nowhere.
 
     Raises:
         InvalidInput: The labels are malformed, or of a conversation or criterion that no pack has.

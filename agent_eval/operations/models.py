@@ -148,13 +148,8 @@ class ModelAccess:
 
 
 def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
-    """Make the model of a run, which uses the rulings of the pack that `spec` names."""
-    access = ModelAccess(spec, environ)
-    if spec.reuse is not None:
-        from agent_eval.operations.packs import open_run
-
-        access.reuse(rulings_of(open_run(spec.reuse)))
-    return access
+    """Make the model of a run."""
+    return ModelAccess(spec, environ)
 
 
 def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False) -> None:

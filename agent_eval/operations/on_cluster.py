@@ -74,8 +74,8 @@ def trials_elsewhere(cluster: Cluster, trials: RemoteTrials, here: TrialPlan) ->
         raise UsageError(
             "live tools, recordings of them, commands of cases, simulated users and judges that are models "
             "stay on this machine",
-            remedy="Leave out --dask-scheduler, or what needs this machine.",
-            field="dask_scheduler",
+            remedy="Leave out --executor, or what needs this machine.",
+            field="executor",
         )
     return Elsewhere(cluster, partial(_run_trial, trials))
 

@@ -400,13 +400,13 @@ def _agent(
         name, options = recorded_agent(described.to_json(), options)
         agent = replace(agent, name=name)
     server = agent.tools
-    if server is None and agent.replay is None:
+    if server is None and agent.cassette is None:
         server = execution.tool_server if trusted_by in (MADE_HERE, NAMED_DIGEST) else None
         if server is None and (execution.cassette or execution.tool_server):
             raise UsageError(
                 "the agent's tools were live or recorded, and the pack does not hold their answers",
-                remedy="Give --replay with the file of recorded answers, or --tools.",
-                field="replay",
+                remedy="Give --cassette with the file of recorded answers, or --tools.",
+                field="cassette",
             )
     recorded = {
         place.removeprefix("agent."): value

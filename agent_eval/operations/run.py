@@ -112,8 +112,8 @@ def run_suite(
     if spec.judging.dask_scheduler is not None and ask_models(plan.load()):
         raise UsageError(
             "judges that are models are asked from this machine, which has their key, and not from a cluster",
-            remedy="Leave out --dask-scheduler, or the judge.",
-            field="dask_scheduler",
+            remedy="Leave out --executor, or the judge.",
+            field="executor",
         )
     execution = ExecutionConfig(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)

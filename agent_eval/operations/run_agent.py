@@ -166,7 +166,7 @@ def run_agent(
                 plan = run.execution(trial, cassette, cluster)
                 execution = _executed(run, plan, journal, on_progress, stop)
                 if asked.cassette is not None and cassette is not None and cassette.mode != "replay":
-                    write_file(asked.cassette[1], cassette.to_bytes())
+                    write_file(asked.cassette, cassette.to_bytes())
                 result = _sealed(run, config, execution)
                 if not execution.stopped:
                     journal.remove()
@@ -203,13 +203,12 @@ class _PreparedRun:
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
         """Make the record of how the agent is run: all that its verdicts depend on, without secrets."""
-        cassette = self.agent_spec.cassette
         execution = ExecutionConfig(
             selected_cases=self.chosen.case_ids,
             shard=self.chosen.shard,
             case_policy=recorded_policy(self.plan.case_policy),
             agent=AgentDescription.model_validate(agent.describe()),
-            cassette=cassette[0] if cassette is not None else None,
+            cassette=self.agent_spec.cassette_mode if self.agent_spec.cassette is not None else None,
             **recorded_fields(self.spec),
         )
         if simulation is not None:

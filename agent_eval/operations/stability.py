@@ -146,10 +146,10 @@ def check_agent(
     agent = request.agent
     if agent is None:
         raise ValueError("the request names no agent")
-    if agent.resume or (agent.cassette is not None and agent.cassette[0] != "replay"):
+    if agent.resume or (agent.cassette is not None and agent.cassette_mode != "replay"):
         raise UsageError(
             "several runs cannot share one recording of tools, and are not resumed",
-            remedy="Leave --resume, --record and --update out.",
+            remedy="Leave out --resume, and --tools beside --cassette.",
         )
     trials: dict[str, list[TrialOutcome]] = {}
     dataset_id = ""

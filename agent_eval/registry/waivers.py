@@ -50,7 +50,7 @@ def add_waiver(
     if all(scope is None for scope in scopes.values()):
         raise UsageError(
             "a waiver without a scope would waive everything",
-            remedy="Give --case-id, --judge-id or --regression-key.",
+            remedy="Give --case-id or --judge-id.",
             field="case_id",
         )
     for field, scope in scopes.items():

@@ -279,7 +279,7 @@ def _template() -> jinja2.Template:
     environment.filters |= {
         "ids": _ids,
         "name": _name,
-        "inline": lambda text: Markdown(prose(text, limit=_SHORTEST_SENTENCE, begins_line=False)),
+        "inline": lambda text: _sentence(text, _SHORTEST_SENTENCE, begins_line=False),
         "heading": lambda text: Markdown(plain(text, limit=120)),
         "unbroken": lambda text: Markdown(text.replace(" ", "\u00a0")),
         "diff": _diff,
@@ -293,7 +293,12 @@ def _escaped(context: Context, value: object) -> Markup:
     """Escape whatever is between braces as a sentence, unless it is markdown already."""
     if isinstance(value, Markup):
         return value
-    return Markdown(prose(str(value), limit=max(2 * context["detail"].quote, _SHORTEST_SENTENCE)))
+    return _sentence(str(value), max(2 * context["detail"].quote, _SHORTEST_SENTENCE))
+
+
+def _sentence(text: str, limit: int, *, begins_line: bool = True) -> Markdown:
+    """Escape a sentence; one of which nothing can be seen is shown as empty, and no mark loses its text."""
+    return Markdown(prose(text, limit=limit, begins_line=begins_line) or ("∅" if text else ""))
 
 
 @jinja2.pass_context

@@ -86,6 +86,7 @@ def expects_nothing(summary: RunSummary) -> bool:
     """Tell whether no case says what the agent must do, although judges of that were there.
 
     A suite made of recordings is so at first: only how each run ended is judged then, which says little.
+    Where every case is an error, no judge came to its expectations, and nothing is known of them.
     """
     judged = {name for name, counts in summary.judge_counts.items() if counts.judged}
     return (
@@ -93,6 +94,7 @@ def expects_nothing(summary: RunSummary) -> bool:
         and judged <= _OF_EVERY_RUN < summary.judge_counts.keys() | _OF_EVERY_RUN
         and not summary.fields_not_judged
         and not summary.answers_not_checked
+        and summary.error_cases < summary.total_cases
     )
 
 
@@ -117,7 +119,7 @@ def judging_words(summary: RunSummary) -> list[str]:
         verdicts = count(used.same_family, "verdict")
         words.append(
             f"⚠️ In {verdicts} the judge's model is of the agent's own family, which such models judge more "
-            "kindly: name another with --provider or --llm-model."
+            "kindly: name another with --judge-model."
         )
     return words
 

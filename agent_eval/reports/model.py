@@ -181,7 +181,7 @@ class EvaluationReport:
     """A whole evaluation: one suite or several, and where to find more.
 
     Args:
-        title: The heading, `report-title`.
+        title: The heading, `title`.
         comment_id: Tells several evaluations of one change apart.
         suites: At least one.
         run_url: The CI run, None outside CI.

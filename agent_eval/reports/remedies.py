@@ -66,9 +66,7 @@ def _about_cases(suite: SuiteReport) -> str:
     if crashed(suite.worse):
         again = "with the command below" if suite.suite_path else "(`--case`)"
         missing = _MISSING.search(suite.worse[0].judges[0].reason) if suite.worse[0].judges else None
-        install = (
-            f"Install {code(missing[1] or missing[2])} in `setup-command`, or repeat" if missing else "Repeat"
-        )
+        install = f"Install {code(missing[1] or missing[2])} in `setup`, or repeat" if missing else "Repeat"
         which = verb(number, "it", "one of them")
         return f"{install} {which} {again}, and read what the agent writes to stderr."
     what = verb(number, "it", "them")
@@ -113,7 +111,7 @@ def _about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
     if reruns.base_problem is not None:
         return "Mend the set-up that the base needs on main, then run this again."
     if reruns.cut is not None:
-        return "Raise `max-run-seconds` or `max-run-cost`, or run the job again."
+        return "Raise `limits.run.seconds` or `max-run-cost`, or run the job again."
     if reruns.base_runs == "none":
         return "Set `base-agent`, so that the base runs beside this change."
     never = {row.case_id for row in (*reruns.cases, *reruns.late)}

@@ -42,11 +42,6 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
     return blocks
 
 
-def differing_replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
-    """Render a replay that differs; nothing for one that gave the same results, or where there is none."""
-    return [] if replay is None or replay.get("replay_passed") is True else replay_blocks(replay, detail)
-
-
 def _differences(replay: Mapping[str, Any]) -> Iterator[tuple[list[Any], str, str]]:
     for key, singular, plural in _PARTS:
         listed = replay.get(key)

@@ -286,19 +286,25 @@ def _lead(story: Story) -> str:
     return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
 
 
-_END = re.compile(r"[.:] ")
-
-
 def clause(text: str, limit: int = 160) -> str:
     """Cut a text to its first clause, without what ends it, to be read after other words."""
-    first = _END.split(text, maxsplit=1)[0].rstrip(".")
+    first, _ = _cut(text)
     return one_line(re.sub(r"^(The|No|Nothing)\b", lambda word: word[0].lower(), first), limit=limit)
 
 
 def rest_of(text: str) -> str:
     """Return what follows the first clause of a text; empty where nothing does."""
-    rest = "".join(_END.split(text, maxsplit=1)[1:])
+    _, rest = _cut(text)
     return f"{rest[:1].upper()}{rest[1:]}"
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """Divide a text after its first clause; the name of a file before a colon is none."""
+    first, _, rest = text.partition(". ")
+    before, colon, after = first.partition(": ")
+    if colon and before.count(" ") > 1:
+        return before, f"{after}. {rest}" if rest else after
+    return first.rstrip("."), rest
 
 
 def _green(suite: SuiteReport, story: Story) -> str:
@@ -534,7 +540,7 @@ _AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
 _NOTHING_RECORDED = (
     "nothing to judge is recorded in {cases}",
     "{reason}.",
-    "Record traces in the suite, or name the agent to run: `agent-command`, `agent-url`.",
+    "Record traces in the suite, or name the agent to run: `agent`.",
 )
 
 

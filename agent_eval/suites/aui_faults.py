@@ -68,7 +68,7 @@ def faults_of_key(key: Any, allowed: Collection[str]) -> Iterator[Problem]:
     elif name not in allowed:
         yield Problem(
             f"apiKey names the environment variable {name}, which suites may not read here",
-            f"Name {' or '.join(sorted(allowed))}, or have the operator allow it with --suite-key-env.",
+            f"Name {' or '.join(sorted(allowed))}, or allow it with --set agent.key_env=NAME.",
             "apiKey",
         )
 

@@ -184,7 +184,6 @@ def _check_cases(
                 add(*placed([finding], place, case_id))
             if not has_old_names:
                 report.add_warnings(*placed(_old_names(raw_case.raw), place, case_id))
-            report.add_warnings(*placed(_unread_criteria(case), place, case_id))
             if strict:
                 # Its misspelt keys are a part of those that are unknown.
                 known = {problem.field for problem in misspelt}
@@ -201,16 +200,6 @@ def _unknown(model: SuiteHeader | Case, but: Container[str]) -> Iterator[Finding
         if name not in but:
             remedy = "Remove it, correct its spelling, or keep it under metadata."
             yield name, f"{name} is not a field of the schema", remedy
-
-
-def _unread_criteria(case: Case) -> Iterator[Finding]:
-    """Yield criteria in a form that the judge which reads them refuses."""
-    criteria = case.metadata.get("llm", [])
-    if not isinstance(criteria, list) or not all(
-        isinstance(each, dict) and isinstance(each.get("criterion"), str) for each in criteria
-    ):
-        words = "metadata.llm is no list of criteria, so the judge llm refuses the case"
-        yield "metadata.llm", words, 'Write it as [{"criterion": "..."}].'
 
 
 def _old_names(raw: Mapping[str, Any]) -> Iterator[Finding]:

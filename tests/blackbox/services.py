@@ -13,9 +13,9 @@ from tests.fakes.aui import FakeAui
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
 
 POINTING = {
-    "aui": ("@aui", "--base-url {url}"),
-    "openai": ("@model", "--llm-base-url {url}"),
-    "anthropic": ("@model", "--llm-base-url {url}"),
+    "aui": ("@aui", "--set agent.base_url={url}"),
+    "openai": ("@model", "--set judge_model.base_url={url}"),
+    "anthropic": ("@model", "--set judge_model.base_url={url}"),
 }
 """By kind of service: the word in a row's command line, and the flags that it stands for. No specification
 names such flags, so that they stand here alone."""

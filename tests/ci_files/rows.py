@@ -28,7 +28,8 @@ NAMES_VARIABLES = frozenset({"variables", "headers"})
 def inputs_on(*platforms: str) -> tuple[Option, ...]:
     """The inputs that a file for platforms offers: all but secrets, which are variables of the job alone."""
     own = tuple(row for spec in platform_specs() if spec.name in platforms for row in spec.inputs)
-    return tuple(row for row in (*options_of(CI), *own) if row.kind not in SECRET)
+    rows = (*options_of(CI), *own)
+    return tuple(row for row in rows if row.commands and not row.hidden and row.kind not in SECRET)
 
 
 def variable(name: str) -> str:

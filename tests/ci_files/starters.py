@@ -57,7 +57,7 @@ _GITLAB_JOB = f"""\
 GITLAB_SCRIPT = f"""\
   script:
     # The evidence names the image that the agent ran in; pin it above by name@sha256:... to have its digest.
-    - export {variable("container-image")}="${{{variable("container-image")}:-${{CI_JOB_IMAGE:-}}}}"
+    - export {variable("label")}="${{{variable("label")}:-container_image=${{CI_JOB_IMAGE:-}}}}"
     - agent-eval ci
 """
 GITLAB_TAIL = """\
@@ -191,7 +191,7 @@ _SHARDS_INSTALL = (
 
 
 def buildkite_shards() -> str:
-    agent, suite, names = (variable(name) for name in ("agent-command", "suite", "agent-env"))
+    agent, suite, names = (variable(name) for name in ("agent", "suite", "agent-env"))
     upload = "buildkite-agent pipeline upload --no-interpolation"
     decide = f"{variable('evidence')}=merged agent-eval ci"
     return f"""\
@@ -212,9 +212,9 @@ steps:
           command:
             - {_SHARDS_INSTALL}
             - >-
-              agent-eval run --suite "$${suite}" --agent-command "$${agent}"
+              agent-eval run --suite "$${suite}" --agent "$${agent}"
               $${{{names}:+--agent-env "$${names}"}} --run-id "shards-$$BUILDKITE_BUILD_NUMBER"
-              --layout compact --out "shards/$$BUILDKITE_PARALLEL_JOB"
+              --set evidence.layout=compact --out "shards/$$BUILDKITE_PARALLEL_JOB"
               --shard "$$((BUILDKITE_PARALLEL_JOB + 1))/$$BUILDKITE_PARALLEL_JOB_COUNT"
           artifact_paths: shards/**/*
         - label: agent-eval
@@ -223,7 +223,7 @@ steps:
             - {_BUILDKITE_FETCH}
             - {_SHARDS_INSTALL}
             - buildkite-agent artifact download --step shards 'shards/**/*' .
-            - agent-eval merge shards/* --layout compact --out merged && {decide}
+            - agent-eval merge shards/* --out merged && {decide}
           artifact_paths: agent-eval-out/**/*
       END
 """

@@ -16,6 +16,7 @@ from agent_eval.errors import ExitCode
 from tests.container.image import Image
 from tests.contract.test_locks import pins
 from tests.fakes.git_host import commit, serving
+from tests.job_inputs import job_inputs
 from tests.unit.ci.platforms.repository import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -48,7 +49,7 @@ def job(workspace: Path, tmp_path: Path, **inputs: str) -> dict[str, object]:
         "GITHUB_STEP_SUMMARY": "/github/commands/summary",
         "GITHUB_WORKSPACE": "/github/workspace",
         "HOME": "/github/home",
-        **{f"INPUT_{name.upper().replace('_', '-')}": value for name, value in inputs.items()},
+        **{f"INPUT_{name.upper()}": value for name, value in job_inputs(inputs).items()},
     }
     return {"workspace": workspace, "environ": environ, "mounts": {commands: "/github/commands"}}
 

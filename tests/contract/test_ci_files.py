@@ -82,7 +82,9 @@ def offered(path: str) -> set[str]:
 @pytest.mark.parametrize("path", PLATFORM_OF)
 def test_every_input_is_offered_and_no_secret_nor_one_of_another_platform(path: str) -> None:
     others = {row.name for spec in platform_specs() if spec.name != PLATFORM_OF[path] for row in spec.inputs}
-    wanted = {row.name for row in INPUTS if row.name not in others and row.kind not in SECRET}
+    wanted = {
+        row.name for row in INPUTS if row.name not in others and row.kind not in SECRET and not row.hidden
+    }
     own = offered(path) - wanted
     assert wanted <= offered(path)
     assert not own & {row.name for row in INPUTS}
@@ -125,7 +127,11 @@ def test_the_plugin_is_described_as_buildkite_wants_it() -> None:
     assert f"{plugin['name']}-buildkite-plugin" == Path(PLUGIN).parent.name
     jsonschema.Draft7Validator.check_schema(plugin["configuration"])
     configuration = jsonschema.Draft7Validator(plugin["configuration"])
-    assert not list(configuration.iter_errors({"suite": ["a.json", "b.json"], "trials": 3, "attest": True}))
+    assert not list(
+        configuration.iter_errors(
+            {"suite": ["a.json", "b.json"], "trials": 3, "allow-fork-with-secrets": True}
+        )
+    )
     assert list(configuration.iter_errors({"suites": "a.json"}))
     assert list(configuration.iter_errors({"comment": "sometimes"}))
 

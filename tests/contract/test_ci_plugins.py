@@ -64,7 +64,9 @@ def buildkite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_plugin__gates_a_change_by_the_inputs_of_its_configuration(buildkite: Any) -> None:
     runner, shell, push, change = buildkite
-    shell.configure(suite=["suite.json"], max_regressed_cases=0, html_report=False, image="ci.example/ae:v1")
+    shell.configure(
+        suite=["suite.json"], max_regressed_cases=0, set="ci.html_report=false", image="ci.example/ae:v1"
+    )
     runner.write_suite(*orders())
     first = push(400)
     assert first.code == ExitCode.OK, first.log
@@ -82,12 +84,12 @@ def test_plugin__gates_a_change_by_the_inputs_of_its_configuration(buildkite: An
 def test_plugin__hands_lists_over_as_lines_and_names_what_the_container_is_given(buildkite: Any) -> None:
     runner, shell, *_ = buildkite
     many = [f"ssn-{number}" for number in range(12)]
-    shell.configure(suite="suite.json", redact_field=many, agent_env=["KEY_A", "KEY_B"])
+    shell.configure(suite="suite.json", label=many, agent_env=["KEY_A", "KEY_B"])
     shell.more |= {"KEY_A": "a", "KEY_B": "b", "KEY_C": "c"}
     left = shell.image / "agent-eval"
     left.unlink()
     left.write_text(
-        '#!/bin/sh\nprintf "%s|" "$AGENT_EVAL_REDACT_FIELD" "$AGENT_EVAL_AGENT_ENV" "$KEY_A$KEY_B$KEY_C"\n'
+        '#!/bin/sh\nprintf "%s|" "$AGENT_EVAL_LABEL" "$AGENT_EVAL_AGENT_ENV" "$KEY_A$KEY_B$KEY_C"\n'
     )
     left.chmod(0o755)
     _, log = shell.execute({**runner.repository.environ, **dict.fromkeys(NEEDED, "main")})
@@ -151,12 +153,16 @@ def orb_job(**parameters: str) -> dict[str, Any]:
 def test_orb__gates_a_change_by_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with place("circleci", tmp_path) as (runner, push, change):
         shell = at_work("circleci.yml", tmp_path, runner)
-        job = orb_job(suite="suite.json", max_regressed_cases="0", image="ci.example/ae:v1")
+        job = orb_job(
+            suite="suite.json",
+            max_regressed_cases="0",
+            set="policy.max_new_hard_fail_cases=0",
+            image="ci.example/ae:v1",
+        )
         shell.script = job["steps"][1]["run"]["command"]
         given = {name: value for name, value in job["environment"].items() if value or "SLUG" not in name}
         monkeypatch.chdir(runner.repository.top)
-        of_orb = {name: value for name, value in given.items() if "CIRCLECI" not in name}
-        shell.more = {**of_orb, "AGENT_EVAL_MAX_NEW_HARD_FAIL_CASES": "0"}
+        shell.more = {name: value for name, value in given.items() if "CIRCLECI" not in name}
         runner.write_suite(*orders())
         assert push(400).code == ExitCode.OK
         runner.write_suite(*orders(bad=(2,)))

@@ -237,9 +237,9 @@ def test_a_pipeline_that_buildkite_cannot_read_is_not_uploaded(text: str) -> Non
 @pytest.mark.parametrize(
     ("environ", "image"),
     [
-        ({"CI_JOB_IMAGE": "python@sha256:4f"}, "python@sha256:4f"),
-        ({"CI_JOB_IMAGE": "python:3.11", "AGENT_EVAL_CONTAINER_IMAGE": "agent@sha256:81"}, "agent@sha256:81"),
-        ({}, ""),
+        ({"CI_JOB_IMAGE": "python@sha256:4f"}, "container_image=python@sha256:4f"),
+        ({"CI_JOB_IMAGE": "python:3.11", "AGENT_EVAL_LABEL": "model=m"}, "model=m"),
+        ({}, "container_image="),
     ],
 )
 @pytest.mark.parametrize("template", ["gitlab.yml", "gitlab-pip.yml"])
@@ -247,9 +247,7 @@ def test_the_evidence_of_gitlab_names_the_image_of_the_job(
     environ: dict[str, str], image: str, template: str
 ) -> None:
     job = yaml.safe_load((TEMPLATES / template).read_text())["agent-eval"]
-    script = [
-        line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_CONTAINER_IMAGE"') for line in job["script"]
-    ]
+    script = [line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_LABEL"') for line in job["script"]]
     done = subprocess.run(["/bin/sh", "-ec", "\n".join(script)], env=environ, capture_output=True, check=True)
     assert done.stdout.decode() == image
 

@@ -64,7 +64,7 @@ def wrong(command: str) -> str:
             found, context = next_found, click.Context(next_found, parent=context, info_name=next_found.name)
         _, left, _ = found.make_parser(context).parse_args(list(words))
     except click.BadOptionUsage:
-        return ""  # `agent-eval gate --policy`, which names an option and no value of it
+        return ""  # `agent-eval gate --config`, which names an option and no value of it
     except click.UsageError as error:
         return error.format_message()
     return f"{left[0]!r} is a word too many" if left and not isinstance(found, click.Group) else ""
@@ -80,8 +80,8 @@ def test_a_command_that_a_page_names_exists_with_its_options(page: Path) -> None
     ("command", "why"),
     [
         ("verify PACK", ""),
-        ("history WHERE --policy gate.yml", ""),
-        ("gate --policy", ""),
+        ("history WHERE --config gate.yml", ""),
+        ("gate --config", ""),
         ("registry waiver-add", ""),
         ("show --run PACK", "No such option '--run'."),
         ("registry waver-add", "No such command 'waver-add'."),

@@ -11,6 +11,7 @@ import pytest
 
 from agent_eval.comparison.compare import compare
 from agent_eval.config.options import Option
+from agent_eval.config.rows.file import KEYS
 from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import GateStatus, Thresholds
 from agent_eval.gate.decide import decide
@@ -79,8 +80,12 @@ def test_a_report_shows_every_limit_with_its_sentence() -> None:
         assert prose(rule.text.rstrip("."), begins_line=False) in shown
 
 
+def written(option: Option) -> str:
+    return f"{option.flag} " if "gate" in option.commands else f"--set {KEYS[option.name]}="
+
+
 def guide() -> str:
-    rows = [f"| `{option.flag} {EXAMPLES[option.field]}` | {option.help} |" for option in THRESHOLDS]
+    rows = [f"| `{written(option)}{EXAMPLES[option.field]}` | {option.help} |" for option in THRESHOLDS]
     return "\n".join(["| flag of `gate` | |", "|---|---|", *rows]) + "\n"
 
 

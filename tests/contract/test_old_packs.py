@@ -169,7 +169,7 @@ def test_old_packs_compare_gate_and_report_as_they_did(
     )
     command("compare", *runs, "--allow-incompatible")
     # Of its policy of that time every key that is gone is refused by name.
-    gate = ("gate", "--compare", delta, "--baseline", "../packs/baseline", "--policy")
+    gate = ("gate", "--compare", delta, "--baseline", "../packs/baseline", "--config")
     assert "is gone" in command(*gate, "gate.yml", code=2)["error"]["message"]
     (place / "inputs" / "today.yml").write_text(TODAYS_POLICY)
     command(*gate, "today.yml", code=3)
@@ -180,7 +180,7 @@ def test_old_packs_compare_gate_and_report_as_they_did(
 
 
 DECIDED = {
-    "thresholds": "--min-pass-rate 0.1 --max-hard-fail-rate 0.9 --max-hard-fail-increase 0.1 "
+    "thresholds": "--min-pass-rate 0.1 --set policy.max_hard_fail_rate=0.9 --max-hard-fail-increase 0.1 "
     "--max-regressed-cases 4 --max-new-hard-fail-cases 9",
     "waived": "--preset pull-request --apply-waivers --baseline-name main "
     "--registry-path ../registry/registry.json",
@@ -234,7 +234,7 @@ def test_trials_archives_and_registered_baselines_compare_as_they_did(
 def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Path) -> None:
     named = [option for judge in JUDGED_BY[pack] for option in ("--judge", judge)]
     configured = ("--judge-config", "judges.json") if pack in CONFIGURED else ()
-    again = ("--run-id", "again", "--layout", "files", "--out", "../again")
+    again = ("--run-id", "again", "--set", "evidence.layout=files", "--out", "../again")
     command("rejudge", "--run", f"../packs/{pack}", *named, *configured, *again)
     command("pack", "expand", "--run", f"../packs/{pack}", "--out", "../before")
     before, now = verdicts(with_costs_as_decimals(place / "before")), verdicts(place / "again")
@@ -296,7 +296,7 @@ def wordless(value: Any) -> Any:
 
 
 def test_old_shards_merge_to_the_bytes_they_merged_to(command: Command, place: Path) -> None:
-    command("merge", "../packs/shard-1", "../packs/shard-2", "--layout", "compact", "--out", "../again")
+    command("merge", "../packs/shard-1", "../packs/shard-2", "--out", "../again")
     assert tree(place / "again") == tree(place / "packs" / "merged")
 
 
@@ -346,22 +346,23 @@ WRITTEN_BY = {
     "baseline": (
         "2026-01-13T10:00:00+00:00",
         f"run --suite baseline.json {judging(RECORDED_JUDGES)} --agent-version 1 --git-commit {'1' * 40} "
-        "--model example-large-2025-11 --run-id baseline-1 --layout compact",
+        "--model example-large-2025-11 --run-id baseline-1 --set evidence.layout=compact",
     ),
     "candidate": (
         "2026-01-14T10:00:00+02:00",
         f"run --suite candidate.json {judging(RECORDED_JUDGES)} --agent-version 2 --seed 7 --prompt-hash p2 "
-        f"--model example-small-2026-01 --git-commit {'2' * 40} --run-id 'candidate <2>' --layout files",
+        f"--model example-small-2026-01 --git-commit {'2' * 40} --run-id 'candidate <2>' "
+        "--set evidence.layout=files",
     ),
     "agent-without-repairs": (
         "2026-01-15T10:00:00+00:00",
         f"run-loop --suite orders.json --strict-side-effects {judging(LOOP_JUDGES)} --agent-version 3 "
         "--replay order_tools.json --propose-command 'python3 -S -E order_agent.py' --trials 3 "
-        "--max-repairs 0 --run-id agent-2 --layout compact",
+        "--max-repairs 0 --run-id agent-2 --set evidence.layout=compact",
     ),
     "conversation": (
         "2026-01-13T10:00:00+00:00",
-        "run --suite conversation.yaml --run-id conversation-1 --layout files "
+        "run --suite conversation.yaml --run-id conversation-1 --set evidence.layout=files "
         + " ".join(CONVERSATION_JUDGES),
     ),
 }
@@ -428,7 +429,16 @@ def test_a_pack_compares_with_the_same_run_of_an_earlier_version(
 
 def test_every_field_of_a_conversation_is_judged_as_it_was(command: Command, place: Path) -> None:
     pack = CURRENT / "packs" / "conversation"
-    command("rejudge", "--run", str(pack), *CONVERSATION_JUDGES, "--layout", "files", "--out", "../again")
+    command(
+        "rejudge",
+        "--run",
+        str(pack),
+        *CONVERSATION_JUDGES,
+        "--set",
+        "evidence.layout=files",
+        "--out",
+        "../again",
+    )
     before = verdicts(pack)
     assert without_added_fields(verdicts(place / "again"), before) == before
 

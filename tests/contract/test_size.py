@@ -22,15 +22,15 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 83_600),
+    "lines of the package": (lines(SOURCES), 84_400),
     "modules of the package": (len(SOURCES), 405),
-    "lines of tests": (lines(TESTS), 82_400),
-    "names of options": (len({option.name for option in OPTIONS}), 174),
-    "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 83),
+    "lines of tests": (lines(TESTS), 84_600),
+    "names of options that help shows": (len({option.name for option in OPTIONS}), 103),
+    "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 26),
     "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),
     "keys of the policy": (len(GatePolicy.model_fields), 12),
-    "guides": (len(GUIDES), 33),
-    "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 45_600),
+    "guides": (len(GUIDES), 30),
+    "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 39_100),
 }
 """What there is, and how much of it there may be."""
 

@@ -62,7 +62,10 @@ def packs(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for name, suite in (("baseline", "suite_good"), ("candidate", "suite_bad")):
         suite_path = str(ROOT / "examples" / f"{suite}.json")
-        assert main(["run", "--suite", suite_path, "--out", name, "--layout", request.param]) == ExitCode.OK
+        assert (
+            main(["run", "--suite", suite_path, "--out", name, "--set", f"evidence.layout={request.param}"])
+            == ExitCode.OK
+        )
     delta = "candidate/compare/baseline_delta.json"
     assert (
         main(["compare", "--baseline", "baseline", "--candidate", "candidate", "--out", delta]) == ExitCode.OK

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from agent_eval.ci.config import gather
 from tests.e2e.runner import BASE_SHA, PULL, Runner
 from tests.fakes.buildkite import AGENT_TOKEN, FakeBuildkite
 from tests.fakes.buildkite import TOKEN as BUILDKITE_TOKEN
@@ -45,6 +46,8 @@ SECRETS = (
 )
 BASE = 400
 NUMEROUS = 300
+OWN_ID = gather({"suite": "suite.json"}, {}, None)["comment-id"].text
+"""The id of a comment of a job that states its suite alone."""
 MAIN = f"{FOLDER}/job/main"
 
 contract = cache(Contract)
@@ -171,7 +174,7 @@ class OnGitHub(CiPlatform):
             self.github.add_comment(PULL, f"note {number}", author="ada")
 
     def write_at_once(self) -> bool:
-        other = "<!-- agent-eval id=default run=1 attempt=1 -->\n\nfirst"
+        other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\n\nfirst"
         self.github.on_create = lambda: self.github.add_comment(PULL, other) and None  # type: ignore[func-returns-value]
         return True
 
@@ -233,7 +236,7 @@ class OnGitLab(CiPlatform):
             self.gitlab.add_note(f"note {number}", author=SOMEONE_ELSE)
 
     def write_at_once(self) -> bool:
-        other = "<!-- agent-eval id=default run=1 attempt=1 -->\nfirst"
+        other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\nfirst"
         self.gitlab.on_create = lambda: self.gitlab.add_note(other) and None  # type: ignore[func-returns-value]
         return True
 

@@ -16,6 +16,7 @@ from tests.factories import make_case, make_suite
 from tests.fakes import github as fake
 from tests.fakes.commits import change_of, check_out, serve, sha, tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
+from tests.job_inputs import job_inputs
 
 PULL = 7
 BASE_BRANCH_RUN, OWN_RUN, REPORTING_RUN = 400, 500, 600
@@ -239,8 +240,8 @@ class Runner:
             "AGENT_EVAL_CLOCK": CLOCK,
             "NO_PROXY": "127.0.0.1",
         }
-        for name, value in given.items():
-            runner[f"INPUT_{name.upper().replace('_', '-')}"] = value
+        for name, value in job_inputs(given).items():
+            runner[f"INPUT_{name.upper()}"] = value
         if checkout != "":
             self.check_out(checkout or commit)
         known = self._holding_the_token()

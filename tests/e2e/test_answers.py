@@ -136,7 +136,7 @@ def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path
     ]
     suite["cases"] = [{**case, **fields, "case_id": f"case-{n}"} for n, fields in enumerate(more)]
     path.write_text(json.dumps(suite))
-    counted = summary(path, "--layout", layout, *leaving_texts_unchecked(tmp_path))
+    counted = summary(path, "--set", f"evidence.layout={layout}", *leaving_texts_unchecked(tmp_path))
     assert counted["answers_not_checked"] == 5
     assert counted["fields_not_judged"] == {"metadata.canaries": 1, "must_not_call": 2}
     verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
@@ -145,7 +145,7 @@ def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path
 
 def test_a_crashed_attempt_is_an_error_whichever_judges_judge_it_again(tmp_path: Path) -> None:
     pack = REPOSITORY / "tests" / "fixtures" / "packs" / "0.1.0" / "packs" / "agent"
-    again = ("--judge", "regex", "--out", "again", "--layout", "files")
+    again = ("--judge", "regex", "--out", "again", "--set", "evidence.layout=files")
     assert agent_eval("rejudge", "--run", str(pack), *again, cwd=tmp_path).code == 0
     assert agent_eval("pack", "verify", "--run", "again", cwd=tmp_path).code == 0
     crash = json.loads((tmp_path / "again" / "cases" / "crash" / "verdicts.json").read_bytes())

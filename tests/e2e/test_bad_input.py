@@ -151,7 +151,16 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, source in (("baseline", GOOD), ("candidate", BAD)):
             out = f"{layout}/{name}"
             agent_eval(
-                "run", "--format", "json", "--suite", source, "--out", out, "--layout", layout, cwd=here
+                "run",
+                "--format",
+                "json",
+                "--suite",
+                source,
+                "--out",
+                out,
+                "--set",
+                f"evidence.layout={layout}",
+                cwd=here,
             ).json()
         agent_eval(
             "compare",

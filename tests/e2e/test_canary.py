@@ -86,11 +86,19 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
 
     judges = ("--judge", "policy,regex,final_output,json_schema,command", "--judge-config", "judges.json")
     program = ("--agent-command", f"{sys.executable} -S -E agent.py", "--trials", "2", "--max-repairs", "1")
-    assert call("run", "--suite", "suite.json", "--out", "p", *judges, "--format", "json").code == 0
-    assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program, "--format", "json").code == 0
+    assert call("run", "--suite", "suite.json", "--out", "p", *judges).code == 0
+    assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program).code == 0
     answers = [Step(text=EVERYTHING, calls=[("lookup_order", {"said": EVERYTHING})]), Step(text=EVERYTHING)]
     with FakeOpenAi(*answers, *answers) as model:
-        hosted = ("--agent", "openai:small", "--base-url", model.base_url, "--verbose")
+        hosted = (
+            "--agent",
+            "openai:small",
+            "--set",
+            f"agent.base_url={model.base_url}",
+            "--format",
+            "text",
+            "--verbose",
+        )
         call("run", "--suite", "suite.json", "--out", "hosted", *hosted)
     with FakeOpenAi(Step(status=400, body=json.dumps({"error": {"message": EVERYTHING}}).encode())) as model:
         call(
@@ -101,21 +109,21 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
             "refused",
             "--agent",
             "openai:small",
-            "--base-url",
-            model.base_url,
+            "--set",
+            f"agent.base_url={model.base_url}",
         )
     assert call("rejudge", "--run", "loop", "--out", "q", *judges).code in (0, 4)
     assert call("rejudge", "--run", "p", "--out", "r", *judges).code == 0
-    call("replay", "--run", "p", "--out", "replay.json", *judges, "--format", "json")
-    assert call("compare", "--baseline", "p", "--candidate", "r", "--format", "json").code == 0
+    call("replay", "--run", "p", "--out", "replay.json", *judges)
+    assert call("compare", "--baseline", "p", "--candidate", "r").code == 0
     delta = "r/compare/baseline_delta.json"
-    call("gate", "--compare", delta, "--max-regressed-cases", "0", "--format", "json")
+    call("gate", "--compare", delta, "--max-regressed-cases", "0")
     call("report", "markdown", "--compare", delta, "--replay", "replay.json", "--out", "report.md")
     call("report", "html", "--compare", delta, "--out", "report.html")
-    call("show", "r", "a")
+    call("show", "r", "a", "--format", "text")
     assert call("keygen", "--out", "key.pem").code == 0
     assert call("attest", "--run", "r", "--key", "key.pem").code == 0
-    call("verify", "r")
+    call("verify", "r", "--format", "text")
     call("run", "--suite", f"{CANARIES['DEPLOY_KEY']}.json", "--out", "none")
     files = dict(everything_below(place, INPUTS))
     assert {"p/manifest.json", "loop/manifest.json", "r/attestations/test-result.sigstore.json"} <= set(files)
@@ -133,7 +141,7 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
         runner.write_suite(telling_case("a"))
         runner.upload(runner.push(), 400)
         runner.write_suite(telling_case("a"), telling_case("b"))
-        recorded = runner.pull_request(environ=CANARIES, report_title=f"Agent {CANARIES['MY_API_TOKEN']}")
+        recorded = runner.pull_request(environ=CANARIES, title=f"Agent {CANARIES['MY_API_TOKEN']}")
         live = runner.pull_request(
             run_id=501,
             environ=CANARIES,

@@ -39,9 +39,6 @@ IMPORTERS = {
 }
 
 
-JSON = ("--format", "json")
-
-
 class Session:
     """Calls commands in one place, and keeps what they print."""
 
@@ -76,7 +73,14 @@ def judged_case(name: str) -> dict[str, Any]:
 
 
 def model_of(server: FakeOpenAi) -> tuple[str, ...]:
-    return ("--provider", "openai", "--llm-model", "small", "--llm-base-url", server.base_url)
+    return (
+        "--provider",
+        "openai",
+        "--set",
+        "judge_model.model=small",
+        "--set",
+        f"judge_model.base_url={server.base_url}",
+    )
 
 
 def write_labels(place: Path) -> None:
@@ -96,10 +100,12 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
     judge = ("run", "--suite", "suite.json", "--judge", "llm")
     with TellingModel() as server:
         model = model_of(server)
-        session(*judge, "--out", "first", "--llm-cassette", "kept.json", *model)
+        session(*judge, "--out", "first", "--cassette", "kept.json", *model, "--format", "text")
         asked = len(server.requests)
-        session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model, *JSON)
-        session(*judge, "--out", "votes", "--judge-votes", "3", *model, "--verbose")
+        session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model)
+        session(
+            *judge, "--out", "votes", "--set", "judge_model.votes=3", *model, "--verbose", "--format", "text"
+        )
         session(
             "rejudge",
             "--run",
@@ -108,8 +114,6 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
             "reused",
             "--judge",
             "llm",
-            "--reuse-rulings",
-            "first",
             *model,
         )
         assert asked == 4
@@ -120,11 +124,11 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         ("broken", Step(body=EVERYTHING.encode())),
     ):
         with FakeOpenAi(step) as server:
-            session(*judge, "--out", out, "--llm-cassette", f"{out}.kept.json", *model_of(server), *JSON)
-    session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm", *JSON)
-    agreed = session("judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json", *JSON)
+            session(*judge, "--out", out, "--cassette", f"{out}.kept.json", *model_of(server))
+    session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm")
+    agreed = session("judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json")
     assert agreed.json()["criteria"][0]["disagreements"]
-    session("judge-agreement", "labels.json", "--run", "first")
+    session("judge-agreement", "labels.json", "--run", "first", "--format", "text")
     files = dict(everything_below(session.place, set()))
     assert {"kept.json", "replay.json", "agreed.json"} <= set(files)
     assert b"[redacted:MY_API_TOKEN]" in files["agreed.json"]
@@ -158,8 +162,17 @@ def test_no_secret_of_a_conversation_is_in_its_pages_its_pack_or_its_log(session
         suite = conversations(agent)
         del suite["baseUrl"]
         (session.place / "suite.json").write_text(json.dumps(suite))
-        words = ("run", "suite.json", "--base-url", agent.url, *model_of(model), "--debug", "--loops", "2")
-        ran = session(*words, "--llm-cassette", "kept.json", "--verbose")
+        words = (
+            "run",
+            "suite.json",
+            "--set",
+            f"agent.base_url={agent.url}",
+            *model_of(model),
+            "--debug",
+            "--loops",
+            "2",
+        )
+        ran = session(*words, "--cassette", "kept.json", "--verbose", "--format", "text")
         assert agent.bodies("message")
         purposes = json.dumps(model.requests)
         assert "verdict" in purposes
@@ -183,10 +196,10 @@ def test_no_secret_is_in_exports_or_reports(session: Session) -> None:
     assert session("export-otel", "--run", "p", "--out", "o.json", "--protocol", "otlp-json").code == 0
     assert session("report", "html", "--run", "p", "--out", "p.html").code == 0
     assert session("report", "markdown", "--run", "p", "--out", "p.md").code == 0
-    assert session("compare", "--baseline", "p", "--candidate", "p", *JSON).code == 0
-    session("stability-check", "p", "p", *JSON)
-    assert session("diff", "p", "p").code in (0, 1)
-    assert session("inspect", "p").code == 0
+    assert session("compare", "--baseline", "p", "--candidate", "p").code == 0
+    session("stability-check", "p", "p")
+    assert session("diff", "p", "p", "--format", "text").code in (0, 1)
+    assert session("inspect", "p", "--format", "text").code == 0
     assert session.telling({"suite.json"}) == {}
 
 
@@ -203,19 +216,16 @@ def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: 
     for command in ("export-junit", "export-csv", "export-otel"):
         assert session(command, "--run", "p", "--out", f"{command}.out").code == 0
     assert session("export-otel", "--run", "p", "--out", "o.json", "--protocol", "otlp-json").code == 0
-    assert session("compare", "--baseline", "p", "--candidate", "q").code == 0
-    assert (
-        session("gate", "--compare", "q/compare/baseline_delta.json", "--min-pass-rate", "0.5", *JSON).code
-        == 1
-    )
+    assert session("compare", "--baseline", "p", "--candidate", "q", "--format", "text").code == 0
+    assert session("gate", "--compare", "q/compare/baseline_delta.json", "--min-pass-rate", "0.5").code == 1
     for shown in (("--run", "p"), ("--compare", "q/compare/baseline_delta.json")):
         assert session("report", "html", *shown, "--out", f"{shown[0]}.html").code == 0
         assert session("report", "markdown", *shown, "--out", f"{shown[0]}.md").code == 0
     assert session("rejudge", "--run", "p", "--judge", "regex", "--out", "r").code in (0, 4)
-    assert session("show", "p", "a", *JSON).code == 0
     assert session("show", "p", "a").code == 0
-    assert session("diff", "p", "r").code in (0, 1)
-    assert session("inspect", "p", *JSON).code == 0
+    assert session("show", "p", "a", "--format", "text").code == 0
+    assert session("diff", "p", "r", "--format", "text").code in (0, 1)
+    assert session("inspect", "p").code == 0
     assert session("judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json").code == 0
     assert session.telling(recorded) == {}
 
@@ -249,12 +259,12 @@ def test_no_secret_of_an_export_is_in_the_suite_or_the_diagnostics_of_its_import
         export.write_text("\n".join(json.dumps(telling(row)) for row in rows))
         inputs.add(export.name)
         out = ("--out", f"{number}.jsonl", "--diagnostics-out", f"{number}.diagnostics.jsonl")
-        ended = session(command, option, name, "--input", export.name, *out)
+        ended = session(command, option, name, "--input", export.name, *out, "--format", "text")
         if ended.code == 0:
             imported.add(name)
         if number % 8 == 0:
             session(command, option, name, "--input", export.name, *out, "--strict")
-            session("inspect", export.name)
+            session("inspect", export.name, "--format", "text")
     assert imported == {name for _, formats in IMPORTERS.values() for name in formats}
     texts = b"".join(data for _, data in everything_below(session.place, inputs))
     assert b"[redacted:MY_API_TOKEN]" in texts

@@ -58,7 +58,18 @@ def place(tmp_path: Path) -> Path:
 
 
 def command(*more: str, agent: str = PROGRAM) -> list[str]:
-    return ["run", "--suite", "suite.json", "--out", "out", "--layout", "files", "--agent", agent, *more]
+    return [
+        "run",
+        "--suite",
+        "suite.json",
+        "--out",
+        "out",
+        "--set",
+        "evidence.layout=files",
+        "--agent",
+        agent,
+        *more,
+    ]
 
 
 def run(place: Path, *more: str, agent: str = PROGRAM, code: int = 0) -> Ended:
@@ -118,7 +129,7 @@ def test_recorded_traces_and_packs_run_no_commands(place: Path) -> None:
 def test_a_command_that_fails_is_no_failure_of_the_agent(place: Path) -> None:
     broken = ("setup-fails", "teardown-fails", "setup-hangs", "teardown-hangs")
     write_suite(place, *broken, "good")
-    run(place, "--case-commands", "--case-command-timeout-seconds", "1")
+    run(place, "--case-commands", "--set", "limits.case_command_seconds=1")
     found = failures(place)
     assert found["good"][0] == "passed"
     assert {name: row[:2] for name, row in found.items() if name != "good"} == dict.fromkeys(
@@ -158,7 +169,7 @@ def test_an_agent_that_breaks_its_own_tear_down_is_not_excused(place: Path) -> N
 
 def test_tear_down_runs_after_a_crash_and_a_time_out(place: Path) -> None:
     write_suite(place, "agent-crashes", "agent-hangs", "good")
-    run(place, "--case-commands", "--command-timeout-seconds", "1")
+    run(place, "--case-commands", "--set", "limits.attempt.seconds=1")
     found = failures(place)
     assert {name: row[1] for name, row in found.items()} == {
         "agent-crashes": "agent_error",
@@ -175,7 +186,7 @@ def test_tear_down_runs_after_a_crash_and_a_time_out(place: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX only")
 def test_tear_down_runs_after_ctrl_c(place: Path) -> None:
     write_suite(place, "agent-hangs")
-    more = ("--case-commands", "--command-timeout-seconds", "60")
+    more = ("--case-commands", "--set", "limits.attempt.seconds=60")
     running = start(*command(*more), cwd=place)
     until = time.monotonic() + 60
     while "agent agent-hangs" not in log(place) and time.monotonic() < until:

@@ -127,7 +127,7 @@ def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(
     [comment] = github.bodies(PULL)
     assert comment.splitlines()[2] == "## ❌ The agent crashes on all 4 cases · agent-eval"
     assert "ModuleNotFoundError" in comment.partition("| Case")[0]
-    assert "**To do:** Install `openai_of_another_name` in `setup-command`" in comment
+    assert "**To do:** Install `openai_of_another_name` in `setup`" in comment
     assert comment.partition("<details")[0].count("\n| ❌ ") == 1
 
 
@@ -166,7 +166,7 @@ def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run
     setup = "seq 1 500\necho 'no matching distribution' >&2\nfalse\ntouch went-on"
     step = runner.pull_request(agent_command=COMMAND, setup_command=setup)
     assert (step.code, step.outcome) == (4, "error")
-    assert any("`setup-command` exited with code 1" in line for line in step.annotations)
+    assert any("`setup` exited with code 1" in line for line in step.annotations)
     for said in (step.log, step.summary, github.bodies(PULL)[0]):
         assert "500\nno matching distribution" in said
         assert "\n400\n" not in said
@@ -180,7 +180,7 @@ def test_setup__that_takes_too_long_is_ended(runner: Runner) -> None:
         agent_command=COMMAND, setup_command="sleep 60", setup_timeout_seconds="0.5", comment="never"
     )
     assert (step.code, step.outcome) == (4, "error")
-    assert "setup-timeout-seconds" in step.summary
+    assert "limits.setup_seconds" in step.summary
 
 
 SPY = """\
@@ -259,7 +259,7 @@ def test_token__of_the_job_is_let_through_to_nobody(
     ("inputs", "said"),
     [
         ({"trials": "3"}, "trials is for running an agent"),
-        ({"setup_command": "true"}, "setup-command is for running an agent"),
+        ({"setup_command": "true"}, "`setup.run` is for running an agent"),
         ({"agent": "python:shop:agent"}, "would see the job's token"),
         ({"agent_url": "ftp://agent.example.org"}, "ftp"),
         ({"agent_url": "https://agent.example.org", "agent_header": "A=NOT_SET"}, "NOT_SET"),
@@ -298,7 +298,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     write(runner, "import time\ntime.sleep(0.4)")
     step = runner.pull_request(agent_command=COMMAND, max_run_seconds="0.1", min_pass_rate="0")
     assert (step.code, step.outcome) == (4, "error")
-    assert "max-run-seconds" in github.bodies(PULL)[0]
+    assert "limits.run.seconds" in github.bodies(PULL)[0]
     # What it left does not stand in the way of the next run.
     later = runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1")
     assert later.outcome == "no-baseline"
@@ -372,7 +372,7 @@ def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: Fak
     }
     done = runner.pull_request(environ=environ, **inputs)
     assert (done.code, done.outcome) == (0, "no-baseline"), done.log
-    assert "`setup-command` is done" in done.log
+    assert "`setup` is done" in done.log
 
 
 UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {

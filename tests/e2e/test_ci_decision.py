@@ -207,7 +207,7 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
     runner.write_suite(*suite(bad=False))
     runner.upload(runner.push(), 400)
     runner.write_suite(*suite(bad=True))
-    step = runner.pull_request(report_title="@team ![x](https://evil.example/x.png) ##[error]")
+    step = runner.pull_request(title="@team ![x](https://evil.example/x.png) ##[error]")
     assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["passed"] == "false"
     commands = [line for line in obeyed(step.log) if "::" in line or "##[" in line]

@@ -30,7 +30,7 @@ def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
     step = runner.pull_request(fork=True, event="pull_request_target", **AGENT)
     assert (step.code, step.outcome) == (2, "error")
     comment = github.bodies(PULL)[0]
-    assert "This job has secrets and would run a fork's code" in comment.splitlines()[4]
+    assert "This job has secrets and would run a fork's code" in comment.splitlines()[2]
     assert "`on: pull_request`" in comment
     assert "`allow-fork-with-secrets: true`" in comment
     assert not (runner.workspace / "started").exists()

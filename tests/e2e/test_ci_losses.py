@@ -246,5 +246,5 @@ def test_a_judge_whose_model_does_not_answer_says_nothing_about_the_change(
         step = runner.pull_request(**inputs)  # type: ignore[arg-type]
     assert (step.code, step.outcome) == (4, "error"), step.log
     [comment] = github.bodies(PULL)
-    assert "could not be judged" in comment
-    assert "Mend the judge, or check that its model answers, then run again." in comment
+    assert "## 🛑 Not evaluated: judge `llm` gave no verdict in " in comment
+    assert "Check the judge's key, address and quota, then run the job again." in comment

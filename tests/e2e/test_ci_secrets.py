@@ -48,7 +48,7 @@ def test_token__that_an_agent_repeats_is_never_passed_on(
     for event in case["trace"]:
         event["input"] = event.get("input") and {"token": text}
     runner.write_suite(case)
-    step = runner.pull_request(report_title=f"Agent {text if form == 'as it is' else ''}")
+    step = runner.pull_request(title=f"Agent {text if form == 'as it is' else ''}")
     assert step.outcome == "failed"
     for name, data in everything(step, github, runner.workspace).items():
         assert TOKEN.encode() not in data, name

@@ -176,7 +176,7 @@ def test_of_two_packs_of_one_dataset_none_is_taken(
     shutil.copytree(elsewhere(runner), both / "1")
     step = runner.pull_request(evidence="both")
     assert (step.code, step.outcome) == (4, "error"), step.log
-    assert "has `shop` twice." in step.summary
+    assert "has `shop` twice" in step.summary
 
 
 def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:

@@ -19,7 +19,7 @@ from agent_eval.suites.paths import bundled_suite
 
 STOPS = {"purpose": "simulate", "object": {"message": "", "done": True, "reason": "goal"}}
 PASSES = {"purpose": "judge", "object": {"reasoning": "It is so.", "evidence": [], "verdict": "passed"}}
-SCRIPTED = ("--provider", "scripted", "--llm-script", "script.json")
+SCRIPTED = ("--provider", "scripted", "--set", "judge_model.script=script.json")
 TESTS = 9
 
 
@@ -47,7 +47,17 @@ def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 def run(
     capsys: pytest.CaptureFixture[str], server: DemoServer, out: str, *more: str, code: int = 0
 ) -> dict[str, Any]:
-    arguments = ("run", "demo:hr", "--base-url", server.url, *SCRIPTED, "--parallel", "8", "--out", out)
+    arguments = (
+        "run",
+        "demo:hr",
+        "--set",
+        f"agent.base_url={server.url}",
+        *SCRIPTED,
+        "--parallel",
+        "8",
+        "--out",
+        out,
+    )
     return done(capsys, *arguments, *more, code=code)
 
 
@@ -72,10 +82,10 @@ def test_a_replay_asks_no_model_and_a_run_of_the_same_agent_is_the_same(
 ) -> None:
     run(capsys, served, "pack")
     assert done(capsys, "replay", "--run", "pack")["replay_passed"] is True
-    again = ("replay-exec", "--run", "pack", "--base-url", served.url, *SCRIPTED)
+    again = ("replay-exec", "--run", "pack", "--set", f"agent.base_url={served.url}", *SCRIPTED)
     assert done(capsys, *again)["replay_passed"] is True
     with DemoServer(DemoAgents(["never-escalates"])) as worse:
-        changed = done(capsys, *again[:3], "--base-url", worse.url, *SCRIPTED, code=1)
+        changed = done(capsys, *again[:3], "--set", f"agent.base_url={worse.url}", *SCRIPTED, code=1)
     assert [each["case_id"] for each in changed["case_mismatches"]] == [
         "A harassment complaint goes to a human at once"
     ]
@@ -95,7 +105,17 @@ def test_shards_are_merged_to_the_run_that_was_divided(
 def test_a_run_that_was_interrupted_goes_on_where_it_stopped(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("run", "demo:hr", "--base-url", served.url, *SCRIPTED, "--out", "pack", "--parallel", "1")
+    command = (
+        "run",
+        "demo:hr",
+        "--set",
+        f"agent.base_url={served.url}",
+        *SCRIPTED,
+        "--out",
+        "pack",
+        "--parallel",
+        "1",
+    )
     program = subprocess.Popen([sys.executable, "-m", "agent_eval", *command], stderr=subprocess.DEVNULL)
     journal = Path("pack.journal")
     while program.poll() is None and not (journal.exists() and journal.stat().st_size > 20_000):
@@ -127,7 +147,7 @@ def test_a_run_that_is_refused_leaves_no_directory(
     message: str,
 ) -> None:
     monkeypatch.delenv("LLM_API_KEY", raising=False)
-    refused = done(capsys, "run", "demo:hr", "--base-url", served.url, *arguments, code=2)
+    refused = done(capsys, "run", "demo:hr", "--set", f"agent.base_url={served.url}", *arguments, code=2)
     assert message in refused["error"]["message"]
     assert sorted(path.name for path in here.iterdir()) == ["script.json"]
 
@@ -142,11 +162,9 @@ def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
     suite["tests"] = [test for test in suite["tests"] if test["evaluations"]]
     Path("later.json").write_text(json.dumps(suite))
     monkeypatch.setenv("AUI_API_KEY", f"pk_network_{suite['agentId']}")
-    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--base-url", served.url)
+    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={served.url}")
     assert done(capsys, "validate", "later.json")["warnings"] == []
     result = done(capsys, "run", "later.json", *agent, *SCRIPTED, "--out", "later")
     assert result["pass_rate"] == 1.0
-    [warning] = done(capsys, "validate", "demo:hr")["warnings"]
-    assert "30 evaluations from here on rest on integrations, parameters, workflows" in warning["message"]
     assert main(["run", "demo:hr", *agent, *SCRIPTED, "--out", "all"]) == 4
     assert "does not record executed_workflows" in capsys.readouterr().err

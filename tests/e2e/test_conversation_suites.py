@@ -43,8 +43,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(name: str, server: DemoServer, *arguments: str) -> list[str]:
-    model = ("--provider", "scripted", "--llm-script", "script.json", "--llm-key", f"llm-{CANARY}")
-    return [name, *arguments, "--base-url", server.url, *model]
+    model = ("--judge-model", "scripted:script.json", "--llm-key", f"llm-{CANARY}")
+    return [name, *arguments, "--set", f"agent.base_url={server.url}", *model]
 
 
 def run(
@@ -135,10 +135,12 @@ def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
     monkeypatch.setenv("OTHER_KEY", CANARY)
     assert "may not read here" in run(capsys, served, "suite.json", code=2)["error"]["message"]
     assert (
-        run(capsys, served, "suite.json", "--suite-key-env", "OTHER_KEY", "--test", "payslip")["pass_rate"]
+        run(capsys, served, "suite.json", "--set", "agent.key_env=OTHER_KEY", "--test", "payslip")[
+            "pass_rate"
+        ]
         == 1.0
     )
-    refused = run(capsys, served, "suite.json", "--suite-key-env", "CI_JOB_TOKEN", code=2)
+    refused = run(capsys, served, "suite.json", "--set", "agent.key_env=CI_JOB_TOKEN", code=2)
     assert "holds a secret of the job" in refused["error"]["message"]
 
 
@@ -241,7 +243,9 @@ def test_a_threshold_lets_a_test_pass_whose_score_stays_as_it_is(
 ) -> None:
     with DemoServer(DemoAgents(["integrations-down"])) as worse:
         strict = run(capsys, worse, "demo:hr", "--test", "payslip question")
-        lenient = run(capsys, worse, "demo:hr", "--test", "payslip question", "--pass-threshold", "80")
+        lenient = run(
+            capsys, worse, "demo:hr", "--test", "payslip question", "--set", "judges.pass_threshold=80"
+        )
     assert (strict["pass_rate"], lenient["pass_rate"]) == (0.0, 1.0)
     assert strict["score"] == lenient["score"] == 87.5
 

@@ -92,7 +92,7 @@ def run(place: Path, out: str, *more: str) -> Ended:
 
 
 def on(cluster: Cluster) -> list[str]:
-    return ["--executor", "dask", "--dask-scheduler", cluster.address]
+    return ["--executor", f"dask:{cluster.address}"]
 
 
 @pytest.mark.parametrize("layout", ["compact", "files"])
@@ -100,8 +100,8 @@ def test_a_cluster_writes_the_pack_that_this_machine_writes(
     tmp_path: Path, cluster: Cluster, layout: str
 ) -> None:
     suite(tmp_path)
-    here = run(tmp_path, "here", "--layout", layout).json()
-    there = run(tmp_path, "there", "--layout", layout, *on(cluster)).json()
+    here = run(tmp_path, "here", "--set", f"evidence.layout={layout}").json()
+    there = run(tmp_path, "there", "--set", f"evidence.layout={layout}", *on(cluster)).json()
     assert here["summary"] == there["summary"]
     assert here["summary"]["passed_cases"] == CASES * 4 // 5
     assert tree(tmp_path / "here") == tree(tmp_path / "there")
@@ -142,7 +142,7 @@ def test_a_judge_that_the_workers_do_not_have_is_not_evaluable(tmp_path: Path, c
 @WHOLE_JOB
 def test_a_scheduler_that_is_not_there(tmp_path: Path, address: str, code: int, said: str) -> None:
     suite(tmp_path)
-    ended = run(tmp_path, "there", "--executor", "dask", "--dask-scheduler", address)
+    ended = run(tmp_path, "there", "--executor", f"dask:{address}")
     assert ended.code == code
     assert said in ended.err
 
@@ -150,8 +150,8 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, address: str, code: int, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--executor", "dask"], "--dask-scheduler"),
-        (["--dask-scheduler", "tcp://x:1"], "--executor dask"),
+        (["--executor", "dask"], "--executor is `local`, or `dask:`"),
+        (["--dask-scheduler", "tcp://x:1"], "--dask-scheduler is gone"),
     ],
 )
 def test_flags_that_do_not_go_together(tmp_path: Path, flags: list[str], said: str) -> None:

@@ -49,7 +49,7 @@ def served(place: Path) -> Iterator[tuple[Process, str]]:
 def test_a_bundled_suite_finds_the_defect_of_its_agent(place: Path, served: tuple[Process, str]) -> None:
     process, url = served
     words = [
-        "run", "demo:hr", "--base-url", url, "--provider", "scripted", "--llm-script", "script.json",
+        "run", "demo:hr", "--set", f"agent.base_url={url}", "--judge-model", "scripted:script.json",
         "--out", "out", "--parallel", "4",
     ]  # fmt: skip
     ran = program.start(*words, cwd=place, environ={"AUI_API_KEY": KEY})

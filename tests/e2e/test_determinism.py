@@ -49,7 +49,7 @@ def everything(place: Path, *, seed: int | None, layout: str, order: int = 0) ->
         (place / f"{name}.json").write_text(json.dumps(suite))
     environ = {"MY_TOKEN": "0123456789"} | ({} if seed is None else {"PYTHONHASHSEED": str(seed)})
     for suite, out in (("a", "base"), ("b", "cand")):
-        options = ("--run-id", out, "--layout", layout)
+        options = ("--run-id", out, "--set", f"evidence.layout={layout}")
         ended = agent_eval(
             "run", "--suite", f"{suite}.json", "--out", out, *options, cwd=place, environ=environ
         )

@@ -100,7 +100,7 @@ ASKS = "def agent(task, call_tool):\n    return str(call_tool('lookup', {}))\n"
     [
         ["--agent", "python:asks:agent", "--tools", NOWHERE],
         # Asked again and again, for half a minute.
-        pytest.param(["--agent-url", NOWHERE], marks=OTHERS),
+        pytest.param(["--agent", NOWHERE], marks=OTHERS),
     ],
     ids=["tools", "agent"],
 )

@@ -238,7 +238,7 @@ def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
         ({"event": "pull_request_target"}, {}, "no run of a pull request"),
         ({"status": "in_progress"}, {}, "is not finished"),
         ({}, {"report_run_id": "501"}, "There is no workflow run 501"),
-        ({}, {"baseline_workflow": ""}, "needs `baseline-workflow`"),
+        ({}, {"baseline_workflow": ""}, "needs `baseline.job`"),
         ({}, {"github_token": ""}, "needs `github-token`"),
         ({}, {"event": "pull_request"}, "may have written"),
         ({}, {"event": "push"}, "may have written"),
@@ -536,7 +536,7 @@ def test_the_template_checks_out_nothing_and_gives_the_run_and_the_baselines_wor
     action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
     assert set(step["with"]) <= set(action["inputs"])
     assert step["with"]["report-run-id"] == "${{ github.event.workflow_run.id }}"
-    assert step["with"]["baseline-workflow"] == "agent-eval.yml"
+    assert step["with"]["set"] == "baseline.job=agent-eval.yml"
     assert workflow["permissions"] == {}
     assert job["permissions"] == {"contents": "read", "actions": "read", "pull-requests": "write"}
     assert "secrets." not in (REPOSITORY / "ci-templates" / "github-fork.yml").read_text()

@@ -45,7 +45,7 @@ def both(server: ForkServer, place: Path, *words: str | Path) -> tuple[Command, 
     "words",
     [
         ("run", "--suite", GOOD, "--out", "pack", "--run-id", "r"),
-        ("run", "--suite", GOOD, "--out", "pack", "--run-id", "r", "--layout", "compact"),
+        ("run", "--suite", GOOD, "--out", "pack", "--run-id", "r", "--set", "evidence.layout=compact"),
         ("run", "--suit", GOOD),
         ("run", "--suite", "absent.json", "--out", "pack"),
         ("--help",),

@@ -143,8 +143,27 @@ def run(place: Path, function: str, *more: str, out: str = "out", suite: str = "
 
 
 def command(function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> list[str]:
-    of_run = ["run", "--suite", suite, "--out", out, "--run-id", "r", "--layout", "files", "--format", "json"]
-    return [*of_run, "--command-timeout-seconds", SECONDS, "--agent", f"python:functions:{function}", *more]
+    of_run = [
+        "run",
+        "--suite",
+        suite,
+        "--out",
+        out,
+        "--run-id",
+        "r",
+        "--set",
+        "evidence.layout=files",
+        "--format",
+        "json",
+    ]
+    return [
+        *of_run,
+        "--set",
+        f"limits.attempt.seconds={SECONDS}",
+        "--agent",
+        f"python:functions:{function}",
+        *more,
+    ]
 
 
 def errors(place: Path) -> dict[str, tuple[str, str]]:

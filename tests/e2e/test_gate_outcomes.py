@@ -325,7 +325,7 @@ def test_an_option_that_is_gone_is_refused_with_what_replaces_it(tmp_path: Path,
 def test_a_policy_key_that_is_gone_is_refused_with_the_new_line(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
     (tmp_path / "gate.yml").write_text("zero_tolerance: [prompt_injection]\n")
-    done = kept.gate("--policy", "gate.yml")
+    done = kept.gate("--config", "gate.yml")
     assert done.code == 2
     assert done.error["message"] == "gate.yml: zero_tolerance is gone"
     assert "safety: [prompt_injection]" in done.error["details"]["remedy"]

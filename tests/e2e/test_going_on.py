@@ -50,7 +50,7 @@ def paste(place: Path, command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("limit", [["--max-run-cost", "0.7"], ["--max-run-seconds", "0.001"]])
+@pytest.mark.parametrize("limit", [["--max-run-cost", "0.7"], ["--set", "limits.run.seconds=0.001"]])
 def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: Path) -> None:
     ended = run(place, "--run-id", "r", *limit)
     said = json.loads(ended.out)
@@ -161,7 +161,7 @@ def test_waiting_for_a_tool_is_counted_as_a_retry_and_not_as_the_agents_time(unr
     arguments = ["run", "--suite", "suite.json", "--out", "out", "--case", "1", "--agent", UNREACHED[1]]
     with JsonServer() as server:
         server.answers = [(429, {"Retry-After": "2"}, b""), (200, {}, b'{"response": "done"}')]
-        live = [*arguments, "--tools", server.url, "--record", "tools.json"]
+        live = [*arguments, "--tools", server.url, "--cassette", "tools.json", "--cassette-mode", "record"]
         ended = agent_eval(*live, "--format", "json", cwd=unreachable_tools, environ={"AGENT_EVAL_CLOCK": ""})
     said = ended.json()
     assert (said["retries"], said["summary"]["passed_cases"]) == (1, 1)

@@ -43,10 +43,20 @@ def test_a_call_with_a_secret_is_found_in_the_recording_and_in_the_pack(tmp_path
     (tmp_path / "calling.py").write_text(CALLING)
     environ = {"SHOP_TOKEN": SECRET}
     agent = ["--agent", "python:calling:agent"]
-    recorded = run(tmp_path, *agent, "--tools", "tools:call", "--record", "tools.json", environ=environ)
+    recorded = run(
+        tmp_path,
+        *agent,
+        "--tools",
+        "tools:call",
+        "--cassette",
+        "tools.json",
+        "--cassette-mode",
+        "record",
+        environ=environ,
+    )
     assert recorded.json()["summary"]["passed_cases"] == 1
     assert SECRET not in (tmp_path / "tools.json").read_text()
-    again = ["--out", "again", "--replay", "tools.json"]
+    again = ["--out", "again", "--cassette", "tools.json"]
     assert run(tmp_path, *agent, *again, environ=environ).json()["summary"]["passed_cases"] == 1
     answers = {
         "tool_response_cassette": [
@@ -74,7 +84,7 @@ def test_an_answer_that_cannot_be_read_is_kept_with_the_providers_words(
 ) -> None:
     body, words = ODD[what]
     with HOSTED[kind](Step(body=body)) as model:
-        ended = run(tmp_path, "--agent", f"{kind}:small", "--base-url", model.base_url)
+        ended = run(tmp_path, "--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}")
     assert ended.unjudged()["summary"]["error_cases"] == 1
     assert words in events(tmp_path)[-1]["error"]
     kept = (tmp_path / "out/cases/a/artifacts/attempt-0-answer.txt").read_bytes()
@@ -97,7 +107,7 @@ def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
     choice = {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice], "usage": usage}).encode()
     with FakeOpenAi(Step(body=body)) as model:
-        run(tmp_path, "--agent", "openai:small", "--base-url", model.base_url)
+        run(tmp_path, "--agent", "openai:small", "--set", f"agent.base_url={model.base_url}")
     assert expected.items() <= events(tmp_path)[-1]["usage"].items()
     answer = json.dumps({"assistant_output": "hello", "usage": usage})
     (tmp_path / "agent.py").write_text(f"print({answer!r})")
@@ -114,7 +124,9 @@ def test_call_ids_that_a_model_repeats_are_made_unique_in_the_evidence(tmp_path:
     first, last = (json.dumps({"id": "1", "choices": [choice]}).encode() for choice in (asking, answering))
     case = {"metadata": {"tool_responses": {"lookup": "shipped"}}}
     with FakeOpenAi(Step(body=first), Step(body=first), Step(body=last)) as model:
-        ended = run(tmp_path, "--agent", "openai:small", "--base-url", model.base_url, case=case)
+        ended = run(
+            tmp_path, "--agent", "openai:small", "--set", f"agent.base_url={model.base_url}", case=case
+        )
         sent = model.requests[-1]["messages"] if len(model.requests) == 3 else []
     assert ended.json()["summary"]["passed_cases"] == 1
     ids = [event["call_id"] for event in events(tmp_path) if event["type"] == "tool_call"]
@@ -128,7 +140,7 @@ def test_call_ids_that_a_model_repeats_are_made_unique_in_the_evidence(tmp_path:
 def test_an_account_without_credit_is_not_asked_again(code: str, tmp_path: Path) -> None:
     body = json.dumps({"error": {"message": "You exceeded your quota.", "code": code}}).encode()
     with FakeOpenAi(Step(status=429, body=body)) as model:
-        ended = run(tmp_path, "--agent", "openai:small", "--base-url", model.base_url)
+        ended = run(tmp_path, "--agent", "openai:small", "--set", f"agent.base_url={model.base_url}")
         assert len(model.requests) == 1
     assert (ended.code, ended.error["code"]) == (4, "not_evaluable")
     assert "You exceeded your quota." in ended.error["message"]
@@ -139,7 +151,7 @@ def test_an_account_without_credit_is_not_asked_again(code: str, tmp_path: Path)
 def test_a_redirected_post_is_not_sent_again(status: int, tmp_path: Path) -> None:
     with JsonServer() as server:
         server.answers = [(status, {"Location": "http://127.0.0.1:9/elsewhere"}, b"")]
-        ended = run(tmp_path, "--agent-url", server.url)
+        ended = run(tmp_path, "--agent", server.url)
         assert len(server.requests) == 1
     assert json.loads(ended.out)["retries"] == 0
     assert "answered with a redirect" in events(tmp_path)[-1]["error"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval
+from tests.e2e.program import TIMEOUT, Ended, agent_eval
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
 from tests.fakes.server import send, serve
@@ -58,7 +58,7 @@ class Provider:
         schema = json.loads(data).get("response_format", {}).get("json_schema", {}).get("name")
         who = {"ruling": "judge", "user_message": "user"}.get(schema, "agent")
         if who in self.hangs:
-            time.sleep(60)
+            time.sleep(10 * TIMEOUT)
         with self._lock:
             if int(now := time.time()) != self._second:
                 self._second, self._in_second = int(now), 0
@@ -117,14 +117,24 @@ def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small"
     model = (
         "--provider",
         "openai",
-        "--llm-model",
-        "small",
-        "--llm-base-url",
-        provider.url,
+        "--set",
+        "judge_model.model=small",
+        "--set",
+        f"judge_model.base_url={provider.url}",
         "--llm-key",
         "k" * 9,
     )
-    asked = ("--judge", "llm", "--agent", agent, "--base-url", provider.url, *model, "--format", "json")
+    asked = (
+        "--judge",
+        "llm",
+        "--agent",
+        agent,
+        "--set",
+        f"agent.base_url={provider.url}",
+        *model,
+        "--format",
+        "json",
+    )
     return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
 
 
@@ -166,7 +176,7 @@ def test_a_limit_on_a_case_counts_what_its_judge_and_its_user_cost(
 ) -> None:
     provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
     conversations(tmp_path, 1)
-    ended = run(tmp_path, provider, "--max-case-cost", "0.15")
+    ended = run(tmp_path, provider, "--set", "limits.case.cost_usd=0.15")
     row = next(json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     of_execution = next(each for each in row["verdicts"] if each["judge_id"] == "execution")
     assert (row["outcome"], of_execution["failure"]) == ("error", "budget_exceeded"), ended.err
@@ -182,9 +192,9 @@ def test_a_limit_of_cost_without_any_price_is_refused_with_the_remedy(
     error = ended.error
     assert (ended.code, error["code"]) == (2, "usage_error")
     assert "'small'" in error["message"]
-    assert "--price MODEL=INPUT/OUTPUT" in error["details"]["remedy"]
+    assert "prices: MODEL=INPUT/OUTPUT" in error["details"]["remedy"]
     assert provider.answered["judge"] == 1, "the first trial says so"
-    priced = run(tmp_path, provider, "--max-run-cost", "0.25", "--fresh", "--price", "small=10/100")
+    priced = run(tmp_path, provider, "--max-run-cost", "0.25", "--fresh", "--set", "prices=small=10/100")
     # 0.02 for each answer.
     assert printed(priced)["cost_usd"] == pytest.approx(0.24), priced.err
 
@@ -204,7 +214,16 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["refunded"]} for each in range(120)]
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     ended = agent_eval(
-        *("run", "suite.json", "--out", "out", "--agent", "openai:small", "--base-url", provider.url),
+        *(
+            "run",
+            "suite.json",
+            "--out",
+            "out",
+            "--agent",
+            "openai:small",
+            "--set",
+            f"agent.base_url={provider.url}",
+        ),
         *("--parallel", "50", "--format", "json"),
         cwd=tmp_path,
     )
@@ -217,7 +236,7 @@ def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
 ) -> None:
     provider.a_second = 0
     conversations(tmp_path, 12)
-    ended = run(tmp_path, provider, "--parallel", "4", "--max-run-seconds", "20")
+    ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=20")
     assert ended.code == 4
     assert "HTTP 429: Rate limit reached for requests per second" in ended.err
     assert "--parallel auto" in ended.err
@@ -227,9 +246,7 @@ def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
 def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Provider, who: str) -> None:
     provider.hangs = {who}
     conversations(tmp_path, 3)
-    began = time.monotonic()
-    ended = run(tmp_path, provider, "--max-run-seconds", "2")
-    assert time.monotonic() - began < 30
+    ended = run(tmp_path, provider, "--set", "limits.run.seconds=2")
     assert ended.code in (2, 4), ended.err
     assert "the run's time limit of 2 s is reached" in ended.err
 
@@ -253,12 +270,12 @@ def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
 USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
 
 
-def held(place: Path, server: FakeAui, *, retries: bool = True) -> tuple[dict[str, Any], list[Any]]:
+def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
     """Hold one conversation of two turns; return its end and what the agent got, by task."""
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
     agent_eval(
-        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--base-url", server.url),
+        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}"),
         cwd=place,
         environ={"AUI_API_KEY": KEY},
     )
@@ -301,7 +318,8 @@ def test_a_message_that_was_refused_before_it_was_read_is_posted_again(tmp_path:
 
 
 PROGRAM = """import json, sys, time
-print(json.dumps({"output": "ok", "usage": {"input_tokens": 5000, "output_tokens": 900}}), flush=True)
+usage = {"input_tokens": 5000, "output_tokens": 900}
+print(json.dumps({"output": "ok", "usage": usage, "cost_usd": 0.25}), flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -317,19 +335,19 @@ def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
 
 
 def test_the_tokens_that_a_program_reports_count_towards_the_limit_of_an_attempt(tmp_path: Path) -> None:
-    ended = run_program(tmp_path, 0, "--max-attempt-tokens", "100", "--format", "json")
+    ended = run_program(tmp_path, 0, "--set", "limits.attempt.tokens=100", "--format", "json")
     assert ended.unjudged()["summary"]["error_cases"] == 2
     assert "used 5900 tokens, more than 100" in ended.err
 
 
 def test_a_program_that_has_answered_and_does_not_end_is_told_so(tmp_path: Path) -> None:
-    ended = run_program(tmp_path, 60, "--command-timeout-seconds", "2", "--parallel", "2")
+    ended = run_program(tmp_path, 60, "--set", "limits.attempt.seconds=2", "--parallel", "2")
     assert "did not end within 2 s, though it had given its answer" in ended.err
 
 
 @pytest.mark.parametrize("key", [("--llm-key", "abc12"), ("--llm-key=abc12",)])
 def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tuple[str, ...]) -> None:
-    ended = run_program(tmp_path, 0, "--max-run-seconds", "0.001", "--provider", "openai", *key)
+    ended = run_program(tmp_path, 0, "--max-run-cost", "0.25", "--provider", "openai", *key)
     assert ended.code == 4
     assert "the same command with --resume" in ended.err
     assert "abc12" not in ended.out + ended.err
@@ -376,7 +394,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     with JsonServer() as server:
         answer = (200, {}, b'{"output": "ok"}')
         server.answers = [answer, lost, answer]
-        agent = ("--agent-url", f"{server.origin}/agent", "--agent-gateway")
+        agent = ("--agent", f"{server.origin}/agent", "--set", "agent.gateway=true")
         ended = agent_eval("run", "suite.json", "--out", "out", *agent, cwd=tmp_path)
         asked = [(each["input"], each["session_id"]) for each in server.requests]
     assert ended.code == 0, ended.err

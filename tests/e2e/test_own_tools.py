@@ -125,7 +125,9 @@ def test_events_of_another_form_are_no_answer(wrong: Any, named: str, tmp_path: 
 
 
 def test_reported_events_keep_to_the_limit_of_calls(tmp_path: Path) -> None:
-    said = run(tmp_path, {"events": [EVENTS[1], EVENTS[1]]}, "--max-tool-calls", "1").unjudged()
+    said = run(
+        tmp_path, {"events": [EVENTS[1], EVENTS[1]]}, "--set", "limits.attempt.tool_calls=1"
+    ).unjudged()
     assert said["summary"]["failures"].get("budget_exceeded") == 1
 
 
@@ -136,7 +138,9 @@ def test_calls_without_any_answer_are_said_in_the_last_line(tmp_path: Path) -> N
     unanswered = {"events": [EVENTS[1], EVENTS[3]]}
     assert run(tmp_path, unanswered).json()["unanswered_calls"] == 1
     assert (
-        run(tmp_path, unanswered, "--trials", "3", "--max-run-seconds", "1000").json()["unanswered_calls"]
+        run(tmp_path, unanswered, "--trials", "3", "--set", "limits.run.seconds=1000").json()[
+            "unanswered_calls"
+        ]
         == 3
     )
 
@@ -192,7 +196,11 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
     ("call", "flag", "kind"),
     [
         ("call_tool('steal', {})", ["--strict-side-effects"], "contract_violation"),
-        ("[call_tool('lookup', {}) for _ in range(9)]", ["--max-tool-calls", "2"], "budget_exceeded"),
+        (
+            "[call_tool('lookup', {}) for _ in range(9)]",
+            ["--set", "limits.attempt.tool_calls=2"],
+            "budget_exceeded",
+        ),
     ],
 )
 def test_a_call_that_ends_the_attempt_is_not_undone_by_a_good_answer(

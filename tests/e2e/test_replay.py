@@ -224,7 +224,14 @@ def test_an_llm_judge_replays_from_the_rulings_in_the_pack_and_asks_no_model(tmp
     (tmp_path / "judges.json").write_text(json.dumps({"llm": {"criteria": [{"criterion": "It is polite."}]}}))
     ruling = {"object": {"reasoning": "It is.", "evidence": [], "verdict": "passed"}}
     (tmp_path / "script.json").write_text(json.dumps({"kind": "model_script", "replies": [ruling]}))
-    model = ("--provider", "scripted", "--llm-script", "script.json", "--judge-config", "judges.json")
+    model = (
+        "--provider",
+        "scripted",
+        "--set",
+        "judge_model.script=script.json",
+        "--judge-config",
+        "judges.json",
+    )
     options = ("--suite", "suite.json", "--out", "p", "--judge", "llm", *model)
     assert agent_eval("run", *options, cwd=tmp_path).code == 0
     (tmp_path / "script.json").unlink()

@@ -175,7 +175,7 @@ def test_another_environment_fails_unless_it_is_to_be_ignored(tmp_path: Path) ->
     [
         ({"agent": None}, "execution_config.agent"),
         ({"agent": {"agent": "command", "command": ["x", "[redacted]"]}}, "execution_config.agent"),
-        ({"cassette": "record"}, "replay"),
+        ({"cassette": "record"}, "cassette"),
     ],
 )
 def test_a_pack_that_does_not_say_how_its_agent_was_run(
@@ -211,12 +211,21 @@ def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
 
 def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("def tools(name, arguments):\n    return {'stock': 4}\n")
-    run_loop(tmp_path, program(tmp_path), "--tools", "shop:tools", "--record", "answers.json")
+    run_loop(
+        tmp_path,
+        program(tmp_path),
+        "--tools",
+        "shop:tools",
+        "--cassette",
+        "answers.json",
+        "--cassette-mode",
+        "record",
+    )
     (tmp_path / "shop.py").unlink()
-    assert replay(tmp_path, "--replay", "answers.json").json()["replay_passed"] is True
+    assert replay(tmp_path, "--cassette", "answers.json").json()["replay_passed"] is True
     stranger = ["--agent", f"command:{sys.executable} -S -E agent.py"]
-    assert replay(tmp_path, *stranger, environ=STRANGER).error["details"]["field"] == "replay"
-    assert replay(tmp_path, *stranger, "--replay", "answers.json", environ=STRANGER).code == 0
+    assert replay(tmp_path, *stranger, environ=STRANGER).error["details"]["field"] == "cassette"
+    assert replay(tmp_path, *stranger, "--cassette", "answers.json", environ=STRANGER).code == 0
 
 
 ORDERED = """
@@ -234,9 +243,9 @@ def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any
     case = {"case_id": "a", "input": {"q": 1, "p": 2}, "metadata": metadata, "regex_patterns": ["'z': 1"]}
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
     arguments = ["run", "--suite", "suite.json", "--out", "pack", "--agent", "python:ordered:agent"]
-    recorded = ["--tools", "ordered:live", "--record", "tools.json"]
+    recorded = ["--tools", "ordered:live", "--cassette", "tools.json", "--cassette-mode", "record"]
     assert agent_eval(*arguments, *recorded, cwd=tmp_path).code == 0
-    report = replay(tmp_path, "--replay", "tools.json").json()
+    report = replay(tmp_path, "--cassette", "tools.json").json()
     assert report["trace_mismatches"] == []
     assert report["saved_summary"]["passed_cases"] == 1
 

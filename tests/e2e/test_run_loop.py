@@ -112,7 +112,14 @@ def test_an_agent_that_fails_is_an_error_of_its_kind_and_costs_no_other_case(
 ) -> None:
     cases = [{"case_id": name, "regex_patterns": ["fine"]} for name in ("a", "b", "c")]
     lines = f"if task['case_id'] == 'b':\n    {body}\nelse:\n    {say(repr('fine'))}"
-    limits = ["--command-timeout-seconds", "2", "--max-output-bytes", "100000", "--max-repairs", "0"]
+    limits = [
+        "--set",
+        "limits.attempt.seconds=2",
+        "--set",
+        "limits.attempt.output_bytes=100000",
+        "--max-repairs",
+        "0",
+    ]
     command = program(tmp_path / "a.py", lines)
     summary = run_loop(tmp_path, suite_of(tmp_path / "s.json", *cases), command, *limits).json()["summary"]
     assert (summary["passed_cases"], summary["error_cases"]) == (2, 1)
@@ -125,7 +132,7 @@ def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     suite = suite_of(tmp_path / "s.json", *cases)
     waits = f"task['case_id'] == 'b' and not os.path.exists({str(tmp_path / 'goes on')!r})"
     command = program(tmp_path / "a.py", f"time.sleep(60 if {waits} else 0)\n{say('1')}")
-    stopped = run_loop(tmp_path, suite, command, "--max-run-seconds", "5")
+    stopped = run_loop(tmp_path, suite, command, "--set", "limits.run.seconds=5")
     assert stopped.code == 4
     assert "time limit of 5 s is reached" in stopped.err
     assert resuming(stopped.err).endswith(" --resume")

@@ -57,7 +57,14 @@ REPORTED = [
 def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path: Path) -> None:
     cases = [{"case_id": str(number), "input": "hi"} for number in range(len(REPORTED))]
     with HOSTED[kind](*(Step(body=answered(kind, reported)) for reported, _ in REPORTED)) as model:
-        agent = ["--agent", f"{kind}:small", "--base-url", model.base_url, "--max-case-tokens", "1000"]
+        agent = [
+            "--agent",
+            f"{kind}:small",
+            "--set",
+            f"agent.base_url={model.base_url}",
+            "--set",
+            "limits.case.tokens=1000",
+        ]
         ended = agent_eval(
             *suite_of(tmp_path, *cases), "--format", "json", *agent, "--parallel", "1", cwd=tmp_path
         )
@@ -119,7 +126,16 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
     arguments = suite_of(tmp_path, {"case_id": "a", "input": str(WIDE)})
     (tmp_path / "calling.py").write_text(CALLING)
     (tmp_path / "tools.py").write_text(TOOLS)
-    agent = ["--agent", "python:calling:agent", "--tools", "tools:call", "--record", "tools.json"]
+    agent = [
+        "--agent",
+        "python:calling:agent",
+        "--tools",
+        "tools:call",
+        "--cassette",
+        "tools.json",
+        "--cassette-mode",
+        "record",
+    ]
     assert (
         agent_eval(*arguments, "--format", "json", *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0
     )
@@ -128,7 +144,7 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
     assert call["input"] == {"id": str(WIDE)}, "no reader of 64 bits may change the evidence"
     assert answer["output"]["id"] == str(WIDE)
     assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
-    replayed = [*arguments[:-1], "again", *agent[:2], "--replay", "tools.json"]
+    replayed = [*arguments[:-1], "again", *agent[:2], "--cassette", "tools.json"]
     assert agent_eval(*replayed, "--format", "json", cwd=tmp_path).json()["summary"]["error_cases"] == 0
 
 
@@ -143,8 +159,8 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_behind_an_address(kind: str, t
         tools.answers = [(200, {}, b'{"response": {"id": %d}}' % WIDE)]
         agent = ["--agent", f"command:{sys.executable} -S -E agent.py"]
         if kind != "command":
-            agent = ["--agent", f"{kind}:small", "--base-url", model.base_url]
-        live = ["--tools", tools.url, "--record", "tools.json"]
+            agent = ["--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}"]
+        live = ["--tools", tools.url, "--cassette", "tools.json", "--cassette-mode", "record"]
         ended = agent_eval(*arguments, "--format", "json", *agent, *live, cwd=tmp_path)
     assert ended.json()["summary"]["error_cases"] == 0
     assert tools.requests[0]["arguments"] == {"id": WIDE}

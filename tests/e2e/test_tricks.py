@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,10 @@ def gated(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[st
 def in_ci(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
     """The exit code of `ci` on the suite `now.json` with the pack `before`, and everything it printed."""
     capsys.readouterr()
-    code = main(["ci", "--suite", "now.json", "--baseline", "before", "--out", "ci", *flags])
+    judges = [word for flag, word in pairwise(flags) if flag == "--judge"]
+    stated = ["--set", f"judges={json.dumps(judges)}"] if judges else []
+    rest = [word for before, word in pairwise(("", *flags)) if "--judge" not in (before, word)]
+    code = main(["ci", "--suite", "now.json", "--baseline", "before", "--out", "ci", *stated, *rest])
     captured = capsys.readouterr()
     return code, captured.out + captured.err
 
@@ -84,7 +88,7 @@ def decided() -> dict[str, Any]:
 def policy_file(**policy: Any) -> tuple[str, str]:
     """A policy by which no drop can hide behind chance, so that nothing but the trick stands in the way."""
     Path("gate.json").write_text(json.dumps({"deterministic": True, **policy}))
-    return "--policy", "gate.json"
+    return "--set", "policy=gate.json"
 
 
 def by(preset: str) -> tuple[str, str]:
@@ -150,7 +154,7 @@ def test_judges_that_ask_less(less: str, way: str, preset: str, capsys: pytest.C
     flags = [word for judge in judges for word in ("--judge", judge)]
     judged("now", cases(broken=BROKEN, **rules), *flags, config=config)
     if way == "ci":
-        code, _ = in_ci(capsys, *by(preset), *flags, "--judge-config", "now-judges.json")
+        code, _ = in_ci(capsys, *by(preset), *flags, "--set", "judge_config=now-judges.json")
         refuse_a_pass(preset, code, decided())
         return
     assert compared() == 0
@@ -184,10 +188,17 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
     if help_ == "repairs":
         ran("now", "--max-repairs", "1", repaired=True)
     else:
-        ran("now", "--share-expected-output", shared=True)
+        shown = [{**case, "metadata": {"share_expected_output": True}} for case in asked]
+        Path("asked.json").write_text(json.dumps(make_suite(*shown)))
+        ran("now", shared=True)
     assert compared() == 0
     code, decision = gated(capsys, *by(preset))
     refuse_a_pass(preset, code, decision)
+    if help_ == "the expected output":
+        assert decision["sentence"].startswith(
+            "4 cases were not run by main's version, and this change alters"
+        )
+        return
     assert decision["sentence"].startswith("The agent was given more help than the base's: ")
     notices = json.loads(Path(DELTA).read_text())["behaviour"]["notices"]
     assert notices[0].startswith("The agent ran under other conditions: ")
@@ -381,7 +392,7 @@ def test_an_unchanged_agent_passes_whatever_was_added(
     flags = ("--judge", "cost_budget", "--judge", "regex")
     judged("now", cases(broken=BROKEN), *flags, config={"cost_budget": {"max_output_tokens": 100}})
     stable = by(preset)
-    code, said = in_ci(capsys, *flags, "--judge-config", "now-judges.json", *stable)
+    code, said = in_ci(capsys, *flags, "--set", "judge_config=now-judges.json", *stable)
     assert (code, decided()["gate_status"]) == (0, "passed"), said
 
 

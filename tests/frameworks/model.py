@@ -120,7 +120,7 @@ def _answer_to_messages(model: str, messages: list[dict[str, Any]], body: dict[s
 def _is_users(message: dict[str, Any]) -> bool:
     """smolagents sends what tools answered as a user's message, or at the end of the task."""
     words = ("Observation:", "Call id:", "Error:")
-    text = _text(message["content"])
+    text = _text(message.get("content"))
     return message["role"] == "user" and ("New task:" in text or not any(word in text for word in words))
 
 

@@ -274,7 +274,9 @@ def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
 ) -> None:
     if framework == "agent_framework" and "secret" in said:
         pytest.skip("it answers with the words of the refusal, and does not tell that they are one")
-    done = run(name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--max-steps", "4")
+    done = run(
+        name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--set", "limits.attempt.steps=4"
+    )
     if framework == "smolagents" and name == "good":  # whatever is no call makes it ask again
         problem = "did not come to an end"
     assert re.search(problem, done.problem("c"), re.DOTALL), done.events("c")
@@ -307,7 +309,7 @@ def test_a_ci_job_runs_it_as_a_program(run: Any) -> None:
     options = [option for name in names for option in ("--agent-env", name)]
     program = f"{sys.executable} -m agent_eval.agents.program"
     cases = [case for case in CASES if case["case_id"] in ("parallel", "turns")]
-    done = run("good", cases, "--keep-agent-alive", *options, kind=program)
+    done = run("good", cases, "--set", "agent.keep_alive=true", *options, kind=program)
     assert done.outcomes() == run("good", cases).outcomes(), done.text
     assert done.ran == ["get_weather", "lookup_order"]
 

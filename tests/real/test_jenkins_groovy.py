@@ -156,18 +156,18 @@ SHOWS = 'env | grep -E "^(AGENT_EVAL|HOME)" | sort; exit {code}'
 def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", SHOWS.format(code=code))
     built = agent.step(
-        "[suite: 'a.json', max_regressed_cases: 0, 'min-pass-rate': 0.9, html_report: false, "
-        "redact_field: ['ssn', 'iban'], out: 'left', image: 'ci.example/ae@sha256:4f']"
+        "[suite: 'a.json', max_regressed_cases: 0, 'min-pass-rate': 0.9, set: 'ci.html_report=false', "
+        "label: ['model=a', 'seed=1'], out: 'left', image: 'ci.example/ae@sha256:4f']"
     )
     assert built.result == result, built.log
     assert built.log.splitlines()[:9] == [
-        "AGENT_EVAL_HTML_REPORT=false",
         "AGENT_EVAL_JENKINS_TOKEN=" + TOKEN,
         "AGENT_EVAL_JENKINS_USER=ci",
+        "AGENT_EVAL_LABEL=model=a",
         "AGENT_EVAL_MAX_REGRESSED_CASES=0",
         "AGENT_EVAL_MIN_PASS_RATE=0.9",
         "AGENT_EVAL_OUT=left",
-        "AGENT_EVAL_REDACT_FIELD=ssn",
+        "AGENT_EVAL_SET=ci.html_report=false",
         "AGENT_EVAL_SUITE=a.json",
         "HOME=/tmp",
     ]

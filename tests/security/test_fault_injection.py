@@ -135,8 +135,8 @@ def compare_holds(place: Path, code: int, unlisted: bool) -> None:
 
 JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new")
 SCENARIOS = {
-    "run": Scenario(("run", *JUDGED, "--layout", "files"), run_holds),
-    "run compact": Scenario(("run", *JUDGED, "--layout", "compact"), run_holds),
+    "run": Scenario(("run", *JUDGED, "--set", "evidence.layout=files"), run_holds),
+    "run compact": Scenario(("run", *JUDGED, "--set", "evidence.layout=compact"), run_holds),
     "run-loop": Scenario(
         (
             *("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop"),

@@ -107,7 +107,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, 
 def test_no_verdict_changes(
     place: Path, honest: Callable[..., dict[str, str]], trick: str, parallel: str, layout: str
 ) -> None:
-    how = ("--parallel", parallel, "--layout", layout)
+    how = ("--parallel", parallel, "--set", f"evidence.layout={layout}")
     (place / "trick").write_text(trick)
     ended = run(place, "out", *how)
     if ended.code:

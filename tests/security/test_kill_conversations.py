@@ -56,8 +56,8 @@ def place(tmp_path: Path) -> Path:
 def start(place: Path, out: str, *more: str) -> Process:
     words = [
         "run-loop", "--suite", "suite.json", "--out", out, "--run-id", "r", "--parallel", "3",
-        "--agent-command", f"{sys.executable} -S -E agent.py", "--keep-agent-alive", "--max-repairs", "0",
-        "--provider", "scripted", "--llm-script", "script.json", "--format", "json", *more,
+        "--agent-command", f"{sys.executable} -S -E agent.py", "--set", "agent.keep_alive=true",
+        "--judge-model", "scripted:script.json", "--max-repairs", "0", "--format", "json", *more,
     ]  # fmt: skip
     return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
 

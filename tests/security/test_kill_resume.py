@@ -200,7 +200,7 @@ def stuck(place: Path) -> Path:
 
 def start_stuck(place: Path, out: str = "out", *more: str) -> subprocess.Popen[bytes]:
     agent = f"{sys.executable} -S -E agent.py {place / 'marker'}"
-    return start(place, out, "--propose-command", agent, "--command-timeout-seconds", "3600", *more)
+    return start(place, out, "--propose-command", agent, "--set", "limits.attempt.seconds=3600", *more)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -298,7 +298,7 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
 
     def begin(*further: str) -> Process:
         words = ["run-loop", "--suite", "suite.json", "--out", "out", "--run-id", "r"]
-        words += ["--command-timeout-seconds", "3600", "--format", "json", *more, *further]
+        words += ["--set", "limits.attempt.seconds=3600", "--format", "json", *more, *further]
         return program.start(*words, cwd=place, environ={"SOME_TOKEN": "tttttttttttt"}, own_group=True)
 
     (place / "stuck").touch()

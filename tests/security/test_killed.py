@@ -18,7 +18,17 @@ MOMENTS = 6 if FULL else 3
 CASES = 260
 
 COMMANDS = {
-    "run, files": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "files"),
+    "run, files": (
+        "run",
+        "--suite",
+        "b.json",
+        "--out",
+        "candidate",
+        "--run-id",
+        "c",
+        "--set",
+        "evidence.layout=files",
+    ),
     "run, compact": (
         "run",
         "--suite",
@@ -27,8 +37,8 @@ COMMANDS = {
         "candidate",
         "--run-id",
         "c",
-        "--layout",
-        "compact",
+        "--set",
+        "evidence.layout=compact",
     ),
     "compare": ("compare", "--baseline", "baseline", "--candidate", "candidate"),
     "gate": ("gate", "--compare", "candidate/compare/baseline_delta.json", "--max-regressed-cases", "9"),

@@ -75,7 +75,7 @@ def facts(pack: Pack) -> list[Any]:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_changes_free_text_only(tmp_path: Path, rule: str) -> None:
     suite(tmp_path)
-    options = ("--redact-pattern", f"badge={RULES[rule]}")
+    options = ("--set", f"redaction.patterns=badge={RULES[rule]}")
     plain, redacted = run(tmp_path, "plain"), run(tmp_path, "redacted", *options)
     if rule == "all":  # ids are no free text either, but a rule that says so is wrong
         assert (redacted.code, redacted.error["code"]) == (2, "validation_error")
@@ -127,7 +127,7 @@ def test_a_rule_cannot_write_what_an_expectation_looks_for(tmp_path: Path) -> No
     case = make_case("a", "lookup")
     case["trace"].append({"idx": 99, "actor": "agent", "type": "message", "output": "sorry no"})
     (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
-    options = ("--redact-pattern", "refund=sorry", "--redact-field", "refund")
+    options = ("--set", "redaction.patterns=refund=sorry", "--set", "redaction.fields=refund")
     assert run(tmp_path, "pack", *options).code == 0
     assert open_pack(tmp_path / "pack").trajectory("a").recorded.events[-1].output == "[redacted] no"
     assert not any("refund" in path.read_text() for path in (tmp_path / "pack" / "cases").rglob("*.json"))

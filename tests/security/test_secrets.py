@@ -159,7 +159,14 @@ PERSONAL = {
     "card": "4111 1111 1111 1111",
     "token": TOKEN,
 }
-RULES = ("--redact-field", "ssn", "--redact-pattern", "badge=B-[0-9]{6}", "--redact-personal")
+RULES = (
+    "--set",
+    "redaction.fields=ssn",
+    "--set",
+    "redaction.patterns=badge=B-[0-9]{6}",
+    "--set",
+    "redaction.personal=true",
+)
 
 
 def personal_case(number: int = 0) -> dict[str, Any]:
@@ -230,6 +237,8 @@ def test_artifacts_of_a_pack_are_redacted_when_it_is_judged_again(tmp_path: Path
 
 
 def test_a_wrong_rule_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    ended = agent_eval("run", "--suite", "none.json", "--out", "p", "--redact-pattern", "x=(", cwd=tmp_path)
+    ended = agent_eval(
+        "run", "--suite", "none.json", "--out", "p", "--set", "redaction.patterns=x=(", cwd=tmp_path
+    )
     assert ended.code == 2
     assert "RE2 cannot read it" in ended.error["message"]

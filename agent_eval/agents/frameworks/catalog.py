@@ -7,8 +7,10 @@ well, and nothing that it does would be recorded: a policy that forbids a tool w
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_eval.agents.frameworks.conversation import Conversation
@@ -87,6 +89,14 @@ QUIET = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
 """Variables that keep frameworks from the network, which they use without being asked; set where unset."""
+
+
+def maker_of(value: Any) -> Callable[[], Any] | None:
+    """Return what makes an agent: a function without parameters, or a class of CrewAI's; None for others."""
+    if getattr(value, "is_crew_class", None) is True:  # with `@CrewBase`, of no base class
+        return lambda: value().crew()
+    return value if inspect.isfunction(value) and not inspect.signature(value).parameters else None
+
 
 _BY_CLASS = {name: row for row in FRAMEWORKS for name in row.classes}
 

@@ -19,7 +19,6 @@ from agent_eval.contracts.event import AGENT, HANDOFF
 
 _ANSWER_TOOL = "set_model_response"
 _OF_THE_FRAMEWORK = {_ANSWER_TOOL, "transfer_to_agent"}
-_STOPPED = {"MAX_TOKENS": "length", "MALFORMED_FUNCTION_CALL": "malformed_function_call"}
 
 
 class GoogleADKConversation(Conversation):
@@ -83,12 +82,8 @@ class _Watch(BasePlugin):
         conversation = in_progress()
         if conversation is None or llm_response.partial:
             return
-        trajectory, usage, name = (
-            conversation.trajectory,
-            llm_response.usage_metadata,
-            callback_context.agent_name,
-        )
-        calls, texts = [], []
+        trajectory, name = conversation.trajectory, callback_context.agent_name
+        calls, texts, usage = [], [], llm_response.usage_metadata
         for part in (llm_response.content and llm_response.content.parts) or []:
             if part.function_call:
                 call = part.function_call
@@ -108,7 +103,7 @@ class _Watch(BasePlugin):
             calls,
             agent_name=name,
             model=llm_response.model_version,
-            stop_reason=reason and _STOPPED.get(reason, reason.lower()),
+            stop_reason=reason and reason.lower(),
             usage=usage
             and tokens(
                 usage.prompt_token_count,
@@ -138,26 +133,21 @@ class _Watch(BasePlugin):
             trajectory.is_the_answer(call_id)
         elif trajectory.lacks_result(call_id):
             trajectory.result(call_id, result)
-        if tool_context.actions.transfer_to_agent:
-            to = tool_context.actions.transfer_to_agent
+        if (to := tool_context.actions.transfer_to_agent) is not None:
             trajectory.add(AGENT, HANDOFF, agent_name=tool_context.agent_name, output=to)
 
     @override
-    async def on_tool_error_callback(
-        self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception
-    ) -> None:
-        conversation = in_progress()
-        if conversation is not None:
-            call_id = _call_id(conversation.trajectory, tool, tool_args, tool_context)
-            conversation.trajectory.result(call_id, error=error)
+    async def on_tool_error_callback(self, *, error: Exception, **call: Any) -> None:
+        if (conversation := in_progress()) is not None:
+            conversation.trajectory.result(_call_id(conversation.trajectory, **call), error=error)
 
 
-def _call_id(trajectory: Trajectory, tool: Any, arguments: Any, context: Any) -> str:
+def _call_id(trajectory: Trajectory, tool: Any, tool_args: Any, tool_context: Any) -> str:
     """The id of a call; where a model gives none, the framework makes one up when the answer is recorded."""
-    call_id = str(context.function_call_id)
-    return (
-        call_id if trajectory.lacks_result(call_id) else trajectory.running(tool.name, arguments) or call_id
-    )
+    call_id = str(tool_context.function_call_id)
+    if trajectory.lacks_result(call_id):
+        return call_id
+    return trajectory.running(tool.name, tool_args) or call_id
 
 
 _WATCH = _Watch("agent_eval")

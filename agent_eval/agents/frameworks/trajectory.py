@@ -144,8 +144,9 @@ class Trajectory:
         return next((each for each in ids if inputs.get(each) == arguments), ids[0] if ids else None)
 
     def unread(self, sentence: str) -> None:
-        """Record that calls were made that nobody can see, so that no judge of them passes."""
-        self.add(ENVIRONMENT, UNREAD, output=sentence, attributes={UNREAD_WHAT: "tool call"})
+        """Record once that calls were made that nobody can see, so that no judge of them passes."""
+        if all(event["type"] != UNREAD or event["output"] != sentence for event in tuple(self._events)):
+            self.add(ENVIRONMENT, UNREAD, output=sentence, attributes={UNREAD_WHAT: "tool call"})
 
     def broke(self, problem: str) -> None:
         """Record that something broke, outside of a tool."""

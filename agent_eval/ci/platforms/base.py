@@ -241,7 +241,7 @@ class Platform(Reporter):
 
     def _no_such_run(self, why: str) -> UsageError:
         noun = self.spec.words.earlier_run
-        remedy = f"Correct `baseline-run-id` (the number of a {noun}), or leave it out."
+        remedy = f"Correct `baseline.run_id` (the number of a {noun}), or leave it out."
         return UsageError(why, remedy=remedy, field="baseline-run-id")
 
     def _reads(self, *, of_a_fork: str = "") -> RestApi:

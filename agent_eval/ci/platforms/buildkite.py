@@ -30,13 +30,14 @@ BUILDKITE = PlatformSpec(
         own_input(
             "buildkite-token",
             "secret",
-            "API token of Buildkite with the scopes `read_builds` and `read_artifacts`, for the baseline. "
-            "The job's own token lists no builds.",
+            "Buildkite: API token for the baseline.",
+            detail="Its scopes are `read_builds` and `read_artifacts`; the job's own token lists no builds.",
         ),
         own_input(
             "buildkite-api-url",
             "url",
             "REST address of Buildkite. Default: https://api.buildkite.com/v2.",
+            hidden=True,
         ),
     ),
     secret_names=frozenset({"BUILDKITE_AGENT_TOKEN", "BUILDKITE_API_TOKEN"}),

@@ -30,22 +30,25 @@ CIRCLECI = PlatformSpec(
         own_input(
             "circleci-token",
             "secret",
-            "Personal API token of CircleCI, from a restricted context, for the baseline. Jobs have no token "
-            "of their own.",
+            "CircleCI: personal API token for the baseline.",
+            detail="From a restricted context; jobs have no token of their own.",
         ),
         own_input(
             "circleci-project-slug",
             "text",
-            "The project as CircleCI's API names it; give `<< pipeline.project.slug >>`.",
+            "CircleCI: the project; give `<< pipeline.project.slug >>`.",
         ),
         own_input(
             "circleci-pull-request",
             "text",
-            "Address of the pull request or merge request, for the comment. Default: CIRCLE_PULL_REQUEST, "
-            "which not every kind of project has.",
+            "Address of the pull request. Default: CIRCLE_PULL_REQUEST.",
+            hidden=True,
         ),
         own_input(
-            "circleci-api-url", "url", "REST address of CircleCI. Default: https://circleci.com/api/v2."
+            "circleci-api-url",
+            "url",
+            "REST address of CircleCI. Default: https://circleci.com/api/v2.",
+            hidden=True,
         ),
     ),
     command_files=("BASH_ENV",),

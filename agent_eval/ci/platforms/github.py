@@ -62,31 +62,32 @@ GITHUB = PlatformSpec(
         own_input(
             "github-token",
             "secret",
-            "Token for the baseline artifact and the comment.",
+            "GitHub: token for the baseline and the comment.",
             action_default="${{ github.token }}",
         ),
         own_input(
             "github-api-url",
             "url",
-            "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
+            "REST address of GitHub. Default: GITHUB_API_URL, which the runner sets.",
+            hidden=True,
         ),
         own_input(
             "baseline-workflow",
             "text",
-            "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
+            "Workflow whose runs may be the baseline. Default: this one.",
+            is_key=True,
         ),
         own_input(
             "upload-evidence",
             "switch",
-            "Upload the evidence archive as the artifact `baseline-artifact` from within this step, not by "
-            "a later one.",
+            "GitHub: upload the evidence from within this step.",
             default="false",
         ),
         own_input(
             "comment-author",
             "text",
-            "Login under which the token writes comments, for tokens that cannot say it themselves. "
-            f"Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
+            f"Login that writes comments. Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
+            is_key=True,
         ),
     ),
     input_prefix="INPUT_",
@@ -96,7 +97,7 @@ GITHUB = PlatformSpec(
     secret_prefixes=("INPUT_", "ACTIONS_"),
     command_files=("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     remedies=Remedies(
-        read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
+        read_runs="Grant the job `actions: read`, and check `baseline.job` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",
         write_from_fork="A pull request from a fork runs with a token that may only read",
         run_fork="Use `on: pull_request`: there a fork's code has no secrets and a token that may only read.",
@@ -104,7 +105,9 @@ GITHUB = PlatformSpec(
     ),
 )
 
-ACTION_INPUTS: tuple[Option, ...] = (*options_of(CI), *GITHUB.inputs)
+ACTION_INPUTS: tuple[Option, ...] = tuple(
+    row for row in (*options_of(CI), *GITHUB.inputs) if row.commands and not row.hidden
+)
 """Inputs of the action, in the order of `action.yml`."""
 
 OWN_EVENTS = ("push", "schedule", "workflow_dispatch")

@@ -265,7 +265,7 @@ class PullRequestComments:
         if _is_limited(value):
             raise RateLimited(
                 "GitHub limits requests to its GraphQL API and does not say until when.",
-                remedy="Run the job again later, or name the login in `comment-author`.",
+                remedy="Run the job again later, or name the login in `ci.comment_author`.",
                 method="POST",
                 url=url,
             )
@@ -337,7 +337,7 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
             raise
         raise RemoteError(
             f"This run has an artifact `{name}` already.",
-            remedy="Give each of several evaluations its own `baseline-artifact`, and upload it once.",
+            remedy="Give each of several evaluations its own `baseline.artifact`, and upload it once.",
         ) from error
     if not created.ok:
         raise RemoteError("The artifact service created no artifact.", remedy=_UPLOAD_LATER)

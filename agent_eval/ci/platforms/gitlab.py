@@ -48,17 +48,21 @@ GITLAB = PlatformSpec(
         own_input(
             "gitlab-token",
             "secret",
-            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
-            "merge request. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
-            "Premium, and write neither.",
+            "GitLab: token for the baseline and the note.",
+            detail="The scope `read_api` reads the baseline, `api` also writes the note. Default: "
+            "CI_JOB_TOKEN, which may read earlier jobs on GitLab Premium, and write neither.",
         ),
         own_input(
-            "gitlab-api-url", "url", "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets."
+            "gitlab-api-url",
+            "url",
+            "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets.",
+            hidden=True,
         ),
         own_input(
             "baseline-job",
             "text",
-            "Name of the GitLab job whose artifacts hold the baseline. Default: this job's name.",
+            "Job whose artifacts hold the baseline. Default: this one's name.",
+            is_key=True,
         ),
     ),
     secret_names=frozenset(

@@ -27,12 +27,9 @@ JENKINS = PlatformSpec(
         own_input(
             "jenkins-user",
             "text",
-            "Account of Jenkins that reads the baseline: it may read the base branch's job and its "
-            "artifacts.",
+            "Jenkins: account that reads the base branch's job and artifacts.",
         ),
-        own_input(
-            "jenkins-token", "secret", "API token of that account. Without it the job asks as anonymous."
-        ),
+        own_input("jenkins-token", "secret", "Jenkins: API token of that account."),
     ),
     secret_names=frozenset({"JENKINS_API_TOKEN", "JENKINS_SECRET", "JENKINS_AGENT_SECRET"}),
     remedies=Remedies(

@@ -46,8 +46,7 @@ LOCAL = PlatformSpec(
         own_input(
             "baseline-store",
             "path",
-            "Directory in which a job outside CI keeps its evidence and outputs, and finds the baseline of a "
-            "later run. Default: none.",
+            "Outside CI: directory of earlier runs, which finds the baseline.",
         ),
     ),
 )
@@ -228,7 +227,7 @@ class StoredRun(BaseModel):
 
     Attributes:
         number: Grows with time; names the directory.
-        artifact: Name of the evaluation's evidence, `baseline-artifact`.
+        artifact: Name of the evaluation's evidence, `baseline.artifact`.
         branch: The branch that was checked out; None where none was.
         commit: The commit that was checked out; None when unknown.
         created_at: ISO 8601.

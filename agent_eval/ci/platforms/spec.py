@@ -14,11 +14,11 @@ SUMMARY_LIMIT = 1 << 20
 """Bytes of UTF-8 of the full report: GitHub drops a larger one."""
 
 
-def own_input(name: str, kind: Kind, about: str, **more: Any) -> Option:
-    """Make a row of the job that only one platform needs."""
-    field_name = name.replace("-", "_")
-    fields = {"goes_to": f"platform.{field_name}", "commands": (CI,), **more}
-    return Option(name, kind, about, **fields)
+def own_input(name: str, kind: Kind, about: str, *, is_key: bool = False, **more: Any) -> Option:
+    """Make a row of the job that only one platform needs; with `is_key`, a key of the file and no input."""
+    flag, key = ((), (CI,)) if is_key else ((CI,), ())
+    place = f"platform.{name.replace('-', '_')}"
+    return Option(name, kind, about, goes_to=place, commands=flag, of_file=key, **more)
 
 
 def number_in(text: str | None) -> int | None:

@@ -51,9 +51,9 @@ class LlmConfig(EvaluationsConfig):
     criteria: list[Criterion] = Field(default_factory=list, max_length=MOST_CRITERIA)
     """Criteria of every case, before those that a case lists in `metadata.llm`."""
     model: str | None = Field(default=None, min_length=1, max_length=200)
-    """Name of the model; without it that of `--llm-model`, else the provider's default."""
+    """Name of the model; without it that of `judge_model.model`, else the provider's default."""
     votes: int | None = Field(default=None, ge=1, le=9)
-    """Votes on each criterion; without it those of `--judge-votes`. 2 asks a third time where two differ."""
+    """Votes on each criterion; without it those of `judge_model.votes`. 2 asks again where two differ."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Sampling parameters to send, such as `temperature`. None by default; a refused one is dropped."""
     max_tokens: int = Field(default=4096, ge=100, le=100_000)

@@ -78,7 +78,7 @@ def base(deployed: Deployed) -> Deployed:
 @pytest.fixture
 def repository(evaluated: Evaluated, base: Deployed) -> Repository:
     """A repository whose main was evaluated four times with the agent `base`."""
-    made = evaluated(runs=4, environ={"AGENT_EVAL_AGENT_URL": base.address}, command=None)
+    made = evaluated(runs=4, environ={"AGENT_EVAL_AGENT": base.address}, command=None)
     base.calls.clear()
     made.git("switch", "--quiet", "--create", "topic")
     made.commit("topic")
@@ -87,7 +87,7 @@ def repository(evaluated: Evaluated, base: Deployed) -> Repository:
 
 def evaluated(repository: Repository, change: Deployed, base: Deployed | None = None, **more: str) -> Job:
     named = {} if base is None else {"AGENT_EVAL_BASE_AGENT": base.address}
-    return repository.job(AGENT_EVAL_AGENT_URL=change.address, **named, **more)
+    return repository.job(AGENT_EVAL_AGENT=change.address, **named, **more)
 
 
 def test_what_the_base_agent_passes_and_the_change_fails_broke(
@@ -152,6 +152,6 @@ def test_money_is_said_and_what_is_used_up_is_never_green(
 def test_a_base_agent_that_is_a_program_of_the_checkout_is_refused(
     repository: Repository, change: Deployed, named: str
 ) -> None:
-    job = repository.job(AGENT_EVAL_AGENT_URL=change.address, AGENT_EVAL_BASE_AGENT=named)
+    job = repository.job(AGENT_EVAL_AGENT=change.address, AGENT_EVAL_BASE_AGENT=named)
     assert (job.outcome, job.code) == ("error", 2), job.log
     assert "`base-agent` names" in job.sentence

@@ -48,8 +48,7 @@ class Judged(Repository):
         settings = {"judges": ["policy", "llm"], "judge_model.model": "old"}
         super().__init__(root, settings=settings, cases=2)
         self._environ = {
-            "AGENT_EVAL_PROVIDER": "openai",
-            "AGENT_EVAL_LLM_BASE_URL": model.base_url,
+            "AGENT_EVAL_SET": f"judge_model.provider=openai\njudge_model.base_url={model.base_url}",
             "LLM_API_KEY": "sk-of-the-judge",
         }
         criterion = {"llm": [{"criterion": "The answer is polite."}]}

@@ -256,7 +256,7 @@ def test_gate_decides_the_same_on_the_evidence_alone(evaluated: Evaluated, body:
     job = repository.job()
     assert job.code == code, job.log
     compare = repository.top / "agent-eval-out" / "shop" / "compare"
-    words = ("gate", "--compare", compare / "baseline_delta.json", "--policy", "gate.yml")
+    words = ("gate", "--compare", compare / "baseline_delta.json", "--config", "gate.yml")
     words = (
         *words,
         "--baseline",
@@ -278,7 +278,7 @@ def test_evidence_whose_reruns_were_edited_decides_nothing(evaluated: Evaluated)
     for trial in record["cases"][0]["change"]:
         trial.update(result="passed", failing=[], reason="")
     write_output(pack / "compare" / "reruns.json", json.dumps(record).encode())
-    words = ("gate", "--compare", pack / "compare" / "baseline_delta.json", "--policy", "gate.yml")
+    words = ("gate", "--compare", pack / "compare" / "baseline_delta.json", "--config", "gate.yml")
     words = (
         *words,
         "--baseline",

@@ -56,7 +56,7 @@ def test_each_line_is_a_task_and_gets_an_answer(tmp_path: Path, name: str) -> No
     [
         ("fails", {"input": "a"}, "ValueError: no such order"),
         ("agent", {"input": "a"}, "is an agent of AutoGen"),
-        ("shout", {"input": "a", "turn": 2}, "keep this one, with --keep-agent-alive"),
+        ("shout", {"input": "a", "turn": 2}, "keep this one, with --set agent.keep_alive=true"),
     ],
 )
 def test_what_cannot_be_answered_ends_it(tmp_path: Path, name: str, task: dict[str, Any], words: str) -> None:

@@ -16,7 +16,7 @@ def test_agent__gets_limits_headers_and_recorded_answers() -> None:
     given = settings_of(
         agent_url="https://a.example.org",
         agent_header="Authorization=MY_AGENT",
-        replay="answers.json",
+        cassette="answers.json",
         max_steps="7",
         max_tool_calls="8",
         max_case_tokens="9",
@@ -28,7 +28,7 @@ def test_agent__gets_limits_headers_and_recorded_answers() -> None:
     assert found.headers == (("Authorization", "MY_AGENT"),)
     limits = given.limits
     assert (limits.attempt.steps, limits.attempt.tool_calls, limits.trial.tokens) == (7, 8, 9)
-    assert (limits.run.cost_usd, found.cassette) == (0.5, ("replay", Path("answers.json")))
+    assert (limits.run.cost_usd, found.cassette) == (0.5, Path("answers.json"))
 
 
 def test_request__refuses_the_jobs_token_in_a_header() -> None:

@@ -13,6 +13,7 @@ from agent_eval.ci.config import (
     OF_THE_FILE,
     OUTPUTS,
     PLATFORM_INPUTS,
+    SETTINGS,
     Settings,
     base_branches_in,
     gather,
@@ -43,7 +44,7 @@ def test_inputs__each_name_stands_once_and_is_a_word() -> None:
 
 
 def test_inputs__hold_every_threshold_and_nothing_more_of_that_kind() -> None:
-    assert [row.field for row in INPUTS if row.part == "thresholds"] == list(Thresholds.model_fields)
+    assert {row.field for row in SETTINGS if row.part == "thresholds"} == set(Thresholds.model_fields)
 
 
 def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
@@ -69,15 +70,17 @@ def test_agent__is_none_until_one_is_named(tmp_path: Path) -> None:
     found = settings(tmp_path, flags={"agent-command": "python agent.py"}).agent
     assert found is not None
     assert (found.called("unknown"), found.trials) == ("command:python agent.py", 1)
-    assert (found.parallel, found.replay) == (1, None)
+    assert (found.parallel, found.cassette) == (1, None)
 
 
 @pytest.mark.parametrize(
     ("flags", "spec"),
     [
         ({"agent-url": "https://agent.example.org/ask"}, "https://agent.example.org/ask"),
-        ({"agent-openai-base-url": "http://localhost:1/v1", "agent-model": "small"}, "openai:small"),
-        ({"agent-openai-base-url": "http://localhost:1/v1"}, "openai:"),
+        ({"agent": "https://agent.example.org/ask"}, "https://agent.example.org/ask"),
+        ({"agent": "python agent.py"}, "python agent.py"),
+        ({"base-url": "http://localhost:1/v1", "model": "small"}, "openai:small"),
+        ({"base-url": "http://localhost:1/v1"}, "openai:"),
         ({"agent": "anthropic:large"}, "anthropic:large"),
     ],
 )
@@ -96,14 +99,14 @@ def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_pat
 
 def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
     everything = {
-        "INPUT_REPORT-TITLE": "from input",
-        "AGENT_EVAL_REPORT_TITLE": "from variable",
+        "INPUT_TITLE": "from input",
+        "AGENT_EVAL_TITLE": "from variable",
     }
     file = "ci: {title: from file}\n"
-    found = settings(tmp_path, flags={"report-title": "from flag"}, file=file, **everything)
+    found = settings(tmp_path, flags={"title": "from flag"}, file=file, **everything)
     assert found.report_title == "from flag"
     assert settings(tmp_path, file=file, **everything).report_title == "from input"
-    del everything["INPUT_REPORT-TITLE"]
+    del everything["INPUT_TITLE"]
     assert settings(tmp_path, file=file, **everything).report_title == "from variable"
     assert settings(tmp_path, file=file).report_title == "from file"
     (tmp_path / "agent-eval.yml").unlink()
@@ -205,8 +208,8 @@ def test_preset__is_one_of_two(tmp_path: Path) -> None:
         ("comment-id", "a b"),
         ("comment-id", "x" * 65),
         ("comment-id", "-->"),
-        ("report-title", "two\nlines"),
-        ("report-title", "bell\x07"),
+        ("title", "two\nlines"),
+        ("title", "bell\x07"),
         ("out", "a\nb"),
         ("trials", "0"),
         ("parallel", "0"),
@@ -321,15 +324,18 @@ def test_help__shows_every_input_with_its_default() -> None:
     # Lines are also broken at hyphens.
     shown = "".join(CliRunner().invoke(ci, ["--help"], terminal_width=200).output.split())
     for row in INPUTS:
-        assert row.flag in shown
-        assert "".join(row.documentation.split()) in shown
+        if row.hidden:
+            assert row.flag not in shown
+        elif row.part != "platform":
+            assert row.flag in shown
+            assert "".join(row.help.split()) in shown
 
 
 def test_comment_id__derives_from_what_makes_an_evaluation_its_own() -> None:
     def id_of(environ: dict[str, str] | None = None, **flags: str) -> str:
         return gather(flags, environ or {}, None)["comment-id"].text
 
-    ids = [id_of(suite="a.json"), id_of(suite="b.json"), id_of(suite="a.json", model="small")]
+    ids = [id_of(suite="a.json"), id_of(suite="b.json"), id_of(suite="a.json", label="model=small")]
     assert len(set(ids)) == 3
     assert ids[0].startswith("a-json-")
     assert id_of(suite="a.json", **{"min-pass-rate": "0.9", "judge": "regex"}) == ids[0]

@@ -51,8 +51,8 @@ def statuses(evaluation: Evaluation) -> tuple[str, bool, bool]:
     [
         ("pull-request", "false", None),
         ("release", "false", "preset `release` asks for one"),
-        ("pull-request", "true", "`require-baseline` asks for one"),
-        ("release", "true", "`require-baseline` asks for one"),
+        ("pull-request", "true", "`baseline.required` asks for one"),
+        ("release", "true", "`baseline.required` asks for one"),
     ],
 )
 def test_a_first_run_fails_where_a_baseline_is_asked_for(

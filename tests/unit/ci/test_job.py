@@ -54,7 +54,7 @@ def test_outage__of_everything_ends_before_anything_is_run(
         github.fail(method, "", 500, times=1000)
     step = runner.pull_request()
     assert step.code == 4
-    assert "The tip of `main` is not known" in step.summary
+    assert "the tip of `main` is not known" in step.summary
     assert "comment could not be written" in step.summary
     assert step.outputs["evidence-archive"] == ""
 
@@ -116,7 +116,7 @@ def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
 ) -> None:
     github.files["judges{1}.json"] = b"{}"
     (runner.workspace / "judges{1}.json").write_text("{}")
-    step = runner.pull_request(judges="policy,regex", judge_config="judges{1}.json")
+    step = runner.pull_request(judge="policy,regex", judge_config="judges{1}.json")
     assert step.code == 1
     assert (
         "--case order-2 --judge policy --judge regex --judge-config 'judges{1}.json'"

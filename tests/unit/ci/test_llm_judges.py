@@ -77,8 +77,8 @@ def test_a_key_is_in_no_file_of_the_job():
 
 def test_a_change_cannot_name_address_key_provider_or_kept_replies():
     of_the_job = {row.name: row for row in INPUTS}
-    assert not {"llm-cassette", "llm-cassette-mode", "reuse-rulings"} & set(of_the_job)
-    assert {"llm-cassette", "reuse-rulings"} < {row.name for row in options_of("rejudge")}
+    assert not {"cassette", "cassette-mode"} & set(of_the_job)
+    assert {"cassette", "cassette-mode"} < {row.name for row in options_of("rejudge")}
     assert {"provider", "llm-base-url", "llm-script"} < GRANTS
     assert "llm-key" not in KEYS
     assert of_the_job["llm-key"].kind == "secret"

@@ -140,7 +140,7 @@ def test_a_tip_that_the_token_may_not_read_ends_the_job(runner: InProcess, githu
     github.permissions.discard("contents: read")
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
-    assert "The tip of `main` is not known" in step.summary
+    assert "the tip of `main` is not known" in step.summary
 
 
 def test_without_a_checkout_nothing_is_evaluated(runner: InProcess, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_setup_runs_in_the_worktree(world: World) -> None:
     side.set_up(Setup(command="cp agent.py built; echo generated > agent.py; touch $HOME/x"), said.append)
     assert (side.top / "built").read_text() == "base"
     assert not (world.top / "built").exists()
-    assert said[0] == "Running `setup-command` of the base."
+    assert said[0] == "Running `setup` of the base."
     assert side.altered() is None
     with pytest.raises(SetupFailed):
         side.set_up(Setup(command="exit 3"), said.append)
@@ -305,14 +305,14 @@ def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothin
     said: list[str] = []
     with pytest.raises(SetupFailed):
         set_up(Setup(command=command), {"PATH": os.defpath}, said.append)
-    assert said[-1] == f"`setup-command` exited with code 1. {printed}"
+    assert said[-1] == f"`setup` exited with code 1. {printed}"
 
 
 @pytest.mark.parametrize(
     ("setup", "remedy"),
     [
-        (Setup(command="sleep 9", seconds=0.05), "Give it longer with `setup-timeout-seconds`."),
-        (Setup(command="exit 3"), "Correct it; variables it needs are named in `setup-env`."),
+        (Setup(command="sleep 9", seconds=0.05), "Give it longer with `limits.setup_seconds`."),
+        (Setup(command="exit 3"), "Correct it; variables it needs are named in `setup.env`."),
     ],
 )
 def test_what_to_do_about_a_setup_that_fails_depends_on_why(setup: Setup, remedy: str) -> None:

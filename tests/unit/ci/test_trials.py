@@ -61,6 +61,10 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
     lines = ProgressLines("orders.json", said.append)
     lines(RunProgress(4, done=1, passed=1))
     assert said == []
+    for _ in range(2):
+        lines(RunProgress(4, done=1, passed=1, notes=("The limit leaves out much.",)))
+    assert said == ["orders.json: The limit leaves out much."]
+    said.clear()
     monkeypatch.setattr(trials, "SECONDS_BETWEEN_LINES", 0.0)
     lines(RunProgress(4, done=2, passed=1, errors=1))
     assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]

@@ -95,7 +95,7 @@ OF_THE_API: dict[str, tuple[Way, str]] = {
         api(status=403, message="Resource not accessible by integration"),
         "Grant the job",
     ),
-    "unknown workflow": (api("/actions/workflows/", status=404), "`baseline-workflow`"),
+    "unknown workflow": (api("/actions/workflows/", status=404), "`baseline.job`"),
     "wrong token": (api(status=401), "The token was not accepted"),
     "silence": (api(silent=True), "no usable answer"),
     "cut list": (api("/actions/workflows/", cut=True), "no usable answer"),

@@ -36,7 +36,7 @@ def compared(cli: Shell, *, worse: int = 0, better: int = 0, total: int = 50) ->
 def test_identical_verdicts_pass_in_every_preset(preset: str, total: int, cli: Shell) -> None:
     compared(cli, total=total)
     Path("gate.yml").write_text("deterministic: true\n")
-    decision = cli.json(*GATE, "--policy", "gate.yml", "--preset", preset)
+    decision = cli.json(*GATE, "--config", "gate.yml", "--preset", preset)
     assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
 
 
@@ -91,8 +91,8 @@ def test_thresholds_override_those_of_a_policy(cli: Shell) -> None:
     assert (decision["gate_status"], decision["decided_by"]) == ("passed", "policy")
     assert [case["answer"] for case in decision["cases"]] == ["broke"]
     Path("gate.yml").write_text("max_regressed_cases: 1\n")
-    cli.json(*GATE, "--policy", "gate.yml")
-    cli.json(*GATE, "--policy", "gate.yml", "--max-regressed-cases", "0", code=1)
+    cli.json(*GATE, "--config", "gate.yml")
+    cli.json(*GATE, "--config", "gate.yml", "--max-regressed-cases", "0", code=1)
 
 
 def test_a_policy_file_and_a_preset_in_its_place(cli: Shell) -> None:
@@ -101,26 +101,26 @@ def test_a_policy_file_and_a_preset_in_its_place(cli: Shell) -> None:
         "deterministic: true\nmargin: 0.2\nquarantine:\n"
         "  - {case: order-0, reason: flaky, until: 2027-01-31}\n"
     )
-    decision = cli.json(*GATE, "--policy", "gate.yml")
+    decision = cli.json(*GATE, "--config", "gate.yml")
     assert (decision["preset"], decision["release"]) == ("pull-request", None)
     assert decision["quarantined_case_ids"] == ["order-0"]
-    decision = cli.json(*GATE, "--policy", "gate.yml", "--preset", "release")
+    decision = cli.json(*GATE, "--config", "gate.yml", "--preset", "release")
     assert (decision["preset"], decision["release"]["margin"]) == ("release", 0.2)
 
 
 def test_a_quarantine_that_is_over_excuses_nothing(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     compared(cli, worse=1)
     Path("gate.yml").write_text("quarantine:\n  - {case: order-0, reason: flaky, until: 2026-01-31}\n")
-    cli.json(*GATE, "--policy", "gate.yml")
+    cli.json(*GATE, "--config", "gate.yml")
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-02-01T00:00:00+00:00")
-    decision = cli.json(*GATE, "--policy", "gate.yml", code=1)
+    decision = cli.json(*GATE, "--config", "gate.yml", code=1)
     assert (decision["quarantined_case_ids"], decision["expired"][0]["case_ids"]) == ([], ["order-0"])
 
 
 def test_a_mistyped_policy_names_the_nearest_key(cli: Shell) -> None:
     compared(cli)
     Path("gate.yml").write_text("margn: 0.5\n")
-    found = cli.error(*GATE, "--policy", "gate.yml")
+    found = cli.error(*GATE, "--config", "gate.yml")
     assert "'margin'" in found["message"]
     assert found["details"]["file"] == "gate.yml"
 
@@ -241,7 +241,7 @@ def test_a_judge_that_there_is_not_is_refused_with_the_nearest_name(
         cli.json("registry", "waiver-add", "--baseline-name", "main", *scope)
         flags = ("--apply-waivers", "--baseline-name", "main")
     Path("gate.yml").write_text(policy)
-    found = cli.error(*GATE, "--policy", "gate.yml", *flags)
+    found = cli.error(*GATE, "--config", "gate.yml", *flags)
     assert "'polcy'" in found["message"]
     assert found["details"]["remedy"] == "Did you mean policy?"
 

@@ -64,7 +64,7 @@ def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, cli: Shell) -> Non
     policy = kept.parent / "gate.yml"
     policy.write_text("quarantine: [{case: refund, reason: sandbox, until: 2030-01-01}]")
     assert (
-        cli.json("history", str(kept), "--policy", str(policy), "--format", "json")["cases"][0]["kind"]
+        cli.json("history", str(kept), "--config", str(policy), "--format", "json")["cases"][0]["kind"]
         == "quarantined"
     )
 
@@ -82,7 +82,7 @@ def test_a_recommended_quarantine_is_lines_of_a_policy_and_edits_nothing(tmp_pat
     policy = tmp_path / "gate.yml"
     policy.write_text("quarantine: [{case: cancel, reason: flaky, until: 2030-01-01}]\n")
     before = policy.read_bytes()
-    asked = ["history", str(kept), "--policy", str(policy), "--recommend", "--format"]
+    asked = ["history", str(kept), "--config", str(policy), "--recommend", "--format"]
     printed = cli.out(*asked, "text")
     assert '# "cancel" passes again, 20 of 20 trials passed: take it out.' in printed
     [entry] = parse_policy_file(printed.encode(), "gate.yml").quarantine
@@ -97,7 +97,7 @@ def test_a_case_that_the_policy_lists_and_no_run_has_is_said(kept: Path, cli: Sh
     policy = kept.parent / "gate.yml"
     policy.write_text("quarantine: [{case: refnd, reason: flaky, until: 2030-01-01}]\n")
     said = "`quarantine` of the policy lists `refnd`, but none of these runs has it. Did you mean `refund`?"
-    asked = ["history", str(kept), "--policy", str(policy)]
+    asked = ["history", str(kept), "--config", str(policy)]
     assert f"warning: {said}" in cli.out(*asked)
     assert cli.json(*asked, "--format", "json")["warnings"] == [said]
     assert f"# warning: {said}" in cli.out(*asked, "--recommend")
@@ -108,5 +108,5 @@ def test_the_help_of_the_group_has_the_options_of_what_needs_no_name(
 ) -> None:
     shown = cli.out("history", "--help")
     assert "history WHERE" in shown
-    for option in ("--policy", "--recommend", "--runs", "--format", "--dataset-id"):
+    for option in ("--config", "--recommend", "--runs", "--format", "--dataset-id"):
         assert option in shown

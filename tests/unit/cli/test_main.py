@@ -71,7 +71,7 @@ def test_help_can_be_asked_for_as_a_command(asked: list[str], usual: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("words", "nearest"), [(("help", "gaet"), "gate"), (("validate", "--strikt", "x"), "--strict")]
+    ("words", "nearest"), [(("help", "gaet"), "gate"), (("validate", "--stricct", "x"), "--strict")]
 )
 def test_what_is_misspelt_names_the_nearest(words: tuple[str, ...], nearest: str, cli: Shell) -> None:
     assert f"Did you mean '{nearest}'?" in cli.error(*words)["message"]
@@ -90,7 +90,7 @@ def test_what_is_misspelt_names_the_nearest(words: tuple[str, ...], nearest: str
         (["run", "--suite", "a.json", "--out", "b", "--run-id", "a\x1b[2J"], "--run-id"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "all"], "--min-pass-rate"),
-        (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),
+        (["gate", "--compare", "a.json", "--min-pass-rate", "inf"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--max-hard-fail-increase", "1.01"], "--max-hard-fail-increase"),
         (["gate", "--compare", "a.json", "--max-regressed-cases", "-1"], "--max-regressed-cases"),
         (["gate", "--compare", "a.json", "--max-new-hard-fail-cases", "0.5"], "--max-new-hard-fail-cases"),

@@ -26,16 +26,20 @@ def run(*flags: str, command: str = "run-loop") -> int:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([*AGENT, "--max-case-seconds", "nan"], "'nan' is not a number"),
+        ([*AGENT, "--set", "limits.case.seconds=nan"], "'nan' is not a number"),
         ([*AGENT, "--max-run-cost", "0"], "'0' is not a number above 0"),
         ([*AGENT, "--parallel", "many"], "'many' is not auto or a number from 1 to 256"),
         ([*AGENT, "--parallel", "257"], "not auto or a number"),
         ([*AGENT, "--agent-header", "Authorization"], "is not of the form NAME=VARIABLE"),
         ([*AGENT, "--agent-header", "Authorization=NOT_SET_AT_ALL"], "NOT_SET_AT_ALL, which is not set"),
-        ([*AGENT, "--record", "a", "--replay", "b"], "Give one of --record and --replay"),
+        ([*AGENT, "--replay", "b"], "--replay is gone"),
+        ([*AGENT, "--max-steps", "3"], "--max-steps is now the key `limits.attempt.steps`"),
         ([*AGENT, "--propose-command", "x"], "Several agents are named: by --agent-command and --agent"),
-        (["--agent-command", "x", "--base-url", "http://h"], "by --agent-command and --base-url"),
-        (["--agent-url", "localhost"], "'localhost' is not an address such as https://host/path"),
+        (
+            ["--agent-command", "x", "--set", "agent.base_url=http://h"],
+            "by --agent-command and --set agent.base_url",
+        ),
+        (["--set", "agent.url=localhost"], "'localhost' is not an address such as https://host/path"),
         ([*AGENT, "--repair-command", "x"], "--repair-command goes with an agent that is a program"),
         ([*AGENT, "--workers", "2"], "--workers is gone"),
         ([], "--max-repairs is for running an agent, and none is named"),
@@ -54,8 +58,22 @@ def test_it_is_refused_before_anything_is_run(
 
 def test_limits_and_headers_reach_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY_OF_AGENT", "s3cr3t-value")
-    limits = ["--max-output-bytes", "1000", "--max-steps", "3", "--max-tool-calls", "4"]
-    case = ["--max-case-seconds", "9", "--max-case-tokens", "8", "--max-case-cost", "7"]
+    limits = [
+        "--set",
+        "limits.attempt.output_bytes=1000",
+        "--set",
+        "limits.attempt.steps=3",
+        "--set",
+        "limits.attempt.tool_calls=4",
+    ]
+    case = [
+        "--set",
+        "limits.case.seconds=9",
+        "--set",
+        "limits.case.tokens=8",
+        "--set",
+        "limits.case.cost_usd=7",
+    ]
     header = ["--agent-header", "Authorization=KEY_OF_AGENT"]
     assert run(*AGENT, *limits, *case, *header, "--parallel", "auto", command="run") == 0
     config = Path("out/run/config.json").read_text()

@@ -155,7 +155,10 @@ def test_stability__of_an_agent_that_is_run(here: Path, cli: Shell) -> None:
 def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
     cli: Shell,
 ) -> None:
-    command = shlex.join([sys.executable, "-c", "import time; time.sleep(0.6)"])
+    first_is_quick = (
+        "import json, sys, time; time.sleep(60 if json.load(sys.stdin)['case_id'] != 'c-0' else 0)"
+    )
+    command = shlex.join([sys.executable, "-c", first_is_quick])
     suite = write(*(case(f"c-{number}", False) for number in range(5)))
     check = (
         "stability-check",
@@ -163,8 +166,8 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
         suite,
         "--propose-command",
         command,
-        "--max-run-seconds",
-        "0.5",
+        "--set",
+        "limits.run.seconds=3",
         "--max-repairs",
         "0",
     )
@@ -175,13 +178,19 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
     ("flags", "said"),
     [
         (("--runs", "1"), "--runs"),
-        (("--execution-mode", "propose_execute_repair"), "needs --agent-command"),
+        (("--execution-mode", "propose_execute_repair"), "needs --agent"),
         (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
         (("--agent", "python:a:b", "--propose-command", "x"), "by --agent-command and --agent"),
-        (("--max-steps", "3"), "--max-steps is for running an agent, and none is named"),
+        (
+            ("--set", "limits.attempt.steps=3"),
+            "--set limits.attempt.steps is for running an agent, and none is named",
+        ),
         (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "not resumed"),
-        (("--propose-command", "true", "--record", "tools.json"), "one recording"),
+        (
+            ("--propose-command", "true", "--tools", "shop:tools", "--cassette", "tools.json"),
+            "one recording",
+        ),
         (("--judge", "regexx"), "regex"),
     ],
 )
@@ -202,6 +211,6 @@ def test_secrets_stand_in_no_trial(cli: Shell, monkeypatch: pytest.MonkeyPatch) 
     flaky = case("leaky", False, True)
     flaky["policy"] = {"forbidden_tools": ["hunter2-hunter2"]}
     flaky["trials"][0]["trace"] = make_trace("hunter2-hunter2")
-    cli.json("run", "--suite", write(flaky), "--out", "pack", "--layout", "compact")
+    cli.json("run", "--suite", write(flaky), "--out", "pack", "--set", "evidence.layout=compact")
     assert all(b"hunter2" not in path.read_bytes() for path in Path("pack").rglob("*") if path.is_file())
     cli.json("pack", "verify", "--run", "pack")

@@ -83,8 +83,8 @@ def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
 
 def test_a_policy_has_its_absolute_rules_too(cli: Shell) -> None:
     Path("gate.yml").write_text("preset: release\nmin_pass_rate: 0.9\n")
-    assert "below min_pass_rate 90%" in cli.out("gate", "--run", "bad", "--policy", "gate.yml", code=1)
-    assert cli.out("gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
+    assert "below min_pass_rate 90%" in cli.out("gate", "--run", "bad", "--config", "gate.yml", code=1)
+    assert cli.out("gate", "--run", "bad", "--config", "gate.yml", "--min-pass-rate", "0.1")
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
     Path("gate.yml").write_text("min_pass_rate: 0.9\nmax_hard_fail_rate: 1\n")
     Path("mine.json").write_text('{"min_pass_rate": 0.3, "max_regressed_cases": 2}')
     gate = ("gate", "--compare", "bad", "--baseline", "good")
-    cli.out(*gate, "--policy", "gate.yml", code=1)
-    decision = cli.json(*gate, "--policy", "gate.yml", "--config", "mine.json")
+    cli.out(*gate, "--config", "gate.yml", code=1)
+    decision = cli.json(*gate, "--set", "policy=gate.yml", "--config", "mine.json")
     assert decision["decided_by"] == "policy"
     assert {name: limit for name, limit in decision["thresholds"].items() if limit is not None} == {
         "min_pass_rate": 0.3,
@@ -171,7 +171,7 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
     }
 
 
-@pytest.mark.parametrize("flag", ["--policy", "--config"])
+@pytest.mark.parametrize("flag", ["--config"])
 def test_a_key_that_is_gone_comes_with_what_replaces_it(flag: str, cli: Shell) -> None:
     Path("gate.yml").write_text("thresholds: {min_pass_rate: 0.9}\n")
     found = cli.error("gate", "--compare", "bad", flag, "gate.yml")

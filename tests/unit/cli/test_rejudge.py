@@ -48,8 +48,8 @@ def test_judges_again_and_names_the_old_pack(cli: Shell) -> None:
 
 
 def test_the_same_judges_find_the_same(cli: Shell) -> None:
-    judged(cli, CASES, "--layout", "compact")
-    cli.json("rejudge", "--run", "old", "--out", "new", "--judge", "regex", "--layout", "files")
+    judged(cli, CASES, "--set", "evidence.layout=compact")
+    cli.json("rejudge", "--run", "old", "--out", "new", "--judge", "regex", "--set", "evidence.layout=files")
     assert open_pack(Path("old")).results() == open_pack(Path("new")).results()
     assert open_pack(Path("old")).index() == open_pack(Path("new")).index()
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.config.gone import OPTIONS, POLICY_KEYS, gone_option, gone_policy_key, gone_variable
+from agent_eval.config.gone import (
+    OPTIONS,
+    POLICY_KEYS,
+    gone_option,
+    gone_policy_key,
+    gone_variable,
+    moved_option,
+)
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.policy_file import parse_policy
 
@@ -15,7 +22,19 @@ def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
     assert (int(error.exit_code), error.message) == (2, "--trial-retries is gone.")
     assert error.remedy is not None
     assert "run again" in error.remedy
-    assert gone_option("trials") is None
+    assert gone_option("no-such-option") is None
+
+
+def test_an_option_that_is_a_key_of_the_file_is_refused_with_the_line_to_paste() -> None:
+    error = moved_option("max-steps", "--max-steps")
+    assert error is not None
+    assert error.message == "--max-steps is now the key `limits.attempt.steps` of agent-eval.yml."
+    assert error.remedy is not None
+    assert "`limits: {attempt: {steps: VALUE}}`" in error.remedy
+    assert "`--set limits.attempt.steps=VALUE`" in error.remedy
+    of_variable = gone_variable(["AGENT_EVAL_MAX_STEPS"], ["max-steps"])
+    assert of_variable is not None
+    assert of_variable.remedy == error.remedy
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from agent_eval.config.options import Command, Option
 from agent_eval.config.project_file import written_anew
 from agent_eval.config.rows.file import KEYS
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
-from agent_eval.config.table import OPTIONS, options_of
+from agent_eval.config.table import ROWS, options_of, settings_of
 from agent_eval.config.values import parse
 from agent_eval.contracts import ExecutionConfig, Thresholds
 from agent_eval.errors import InvalidInput, UsageError
@@ -38,7 +38,17 @@ SPECIFICATIONS: dict[Command, type] = {
 """What the commands build of their options; every other one has them as parameters of its function."""
 
 NOT_OF_THE_SPECIFICATION = {
-    *("output_format", "execution_mode", "verbose", "quiet", "config", "set_values"),
+    *(
+        "output_format",
+        "execution_mode",
+        "verbose",
+        "quiet",
+        "config",
+        "set_values",
+        "label_values",
+        "judge_model",
+        "summary_json",
+    ),
     *("run_agent", "public_key", "trust_pack", "allowed_drift"),
 }
 
@@ -86,19 +96,24 @@ def test_the_flags_of_a_command_are_its_rows(path: Command, command: click.Comma
     assert [option.multiple for option in options] == [row.is_listed for row in known]
 
 
-@pytest.mark.parametrize("option", [pytest.param(row, id=row.flag) for row in OPTIONS if row.default])
+def test_help_has_at_most_twelve_words() -> None:
+    known = {row.flag: row.help for row in (*ROWS, *INPUTS) if row.commands}
+    assert {flag: text for flag, text in known.items() if len(text.split()) > 12} == {}
+
+
+@pytest.mark.parametrize("option", [pytest.param(row, id=row.flag) for row in ROWS if row.default])
 def test_a_default_is_a_value_of_its_option(option: Option) -> None:
     assert parse(option, option.default) == default_of(option)
 
 
-@pytest.mark.parametrize("option", [pytest.param(row, id=row.flag) for row in OPTIONS if row.is_listed])
+@pytest.mark.parametrize("option", [pytest.param(row, id=row.flag) for row in ROWS if row.is_listed])
 def test_without_a_default_several_values_are_none(option: Option) -> None:
     assert default_of(option) == ()
 
 
 def test_the_same_option_has_the_same_name_kind_and_default_everywhere() -> None:
     by_place: dict[str, list[Option]] = {}
-    for option in OPTIONS:
+    for option in ROWS:
         if "." in option.goes_to:
             by_place.setdefault(option.goes_to, []).append(option)
     for place, options in by_place.items():
@@ -113,21 +128,22 @@ def fields_of(part: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(part)}
 
 
-SET_BY_THE_JOB = {"judging": {"directory", "advisory", "case_policy"}}
+SET_BY_THE_JOB = {"judging": {"directory", "advisory", "case_policy"}, "agent": {"cassette_mode"}}
 """Fields that no option goes to: a job knows which files are trusted, and which judges a change adds; a pack
-that is run again says when a case passes."""
+that is run again says when a case passes. What is done with a cassette follows from the tools."""
 
 
 @pytest.mark.parametrize("part", JOB_PARTS)
 def test_every_field_of_the_specification_is_one_that_an_option_goes_to(part: str) -> None:
     inner = {name.rpartition(".")[2] for name in JOB_PARTS if name.rpartition(".")[0] == part}
-    reached = {row.goes_to.rpartition(".")[2] for row in (*OPTIONS, *SETTINGS) if row.part == part}
+    reached = {row.goes_to.rpartition(".")[2] for row in (*ROWS, *SETTINGS) if row.part == part}
     assert reached | inner | SET_BY_THE_JOB.get(part, set()) == fields_of(JOB_PARTS[part])
 
 
 @pytest.mark.parametrize("command", SPECIFICATIONS)
 def test_every_field_of_a_request_is_a_part_or_one_that_an_option_goes_to(command: Command) -> None:
-    reached = {row.goes_to.partition(".")[0] for row in options_of(command)} - NOT_OF_THE_SPECIFICATION
+    known = (*options_of(command), *settings_of(command))
+    reached = {row.goes_to.partition(".")[0] for row in known} - NOT_OF_THE_SPECIFICATION
     fields = fields_of(SPECIFICATIONS[command]) - {"trusted_digest", "ignore_environment"}
     assert reached <= fields
     # What no option of the command goes to has a default, and is a part that other commands fill.
@@ -239,7 +255,9 @@ def test_an_input_under_two_names_is_refused(row: Option, alias: str) -> None:
         job({}, {f"INPUT_{row.name.upper()}": text, f"INPUT_{alias.upper()}": text})
 
 
-@pytest.mark.parametrize("option", [pytest.param(row, id=row.name) for row in INPUTS if row.default])
+@pytest.mark.parametrize(
+    "option", [pytest.param(row, id=row.name) for row in INPUTS if row.default and row.name != "comment-id"]
+)
 def test_what_no_input_says_is_the_default(option: Option) -> None:
     settings = job({"agent": "recorded"})
     assert value_at(settings, option.goes_to) == default_of(option)
@@ -249,7 +267,7 @@ RUN = RunSpec(suite=Path("s.json"), output=Output(pack=Path("o")), agent=AgentSp
 
 
 @pytest.mark.parametrize(
-    "option", [pytest.param(row, id=row.goes_to) for row in OPTIONS if row.recorded and row.name != "judge"]
+    "option", [pytest.param(row, id=row.goes_to) for row in ROWS if row.recorded and row.name != "judge"]
 )
 def test_what_is_recorded_of_a_run_is_read_back(option: Option) -> None:
     _, value = sample(option)
@@ -264,14 +282,12 @@ def test_what_is_recorded_of_a_run_is_read_back(option: Option) -> None:
 
 
 def test_every_limit_that_changes_verdicts_is_recorded() -> None:
-    limits = {row.goes_to: row.recorded for row in OPTIONS if row.part.startswith("limits.")}
+    limits = {row.goes_to: row.recorded for row in ROWS if row.part.startswith("limits.")}
     assert all(recorded for place, recorded in limits.items() if not place.startswith("limits.run."))
     assert not any(recorded for place, recorded in limits.items() if place.startswith("limits.run."))
 
 
-@pytest.mark.parametrize(
-    "option", [pytest.param(row, id=row.goes_to) for row in OPTIONS if row.part in PARTS]
-)
+@pytest.mark.parametrize("option", [pytest.param(row, id=row.goes_to) for row in ROWS if row.part in PARTS])
 def test_the_default_of_a_row_is_that_of_its_field(option: Option) -> None:
     if not option.default or option.name == "max-repairs":
         return

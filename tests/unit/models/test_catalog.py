@@ -10,7 +10,7 @@ from pathlib import Path
 import agent_eval
 from agent_eval import models
 from agent_eval.agents.catalog import AGENTS
-from agent_eval.config.table import OPTIONS
+from agent_eval.config.table import ROWS
 from agent_eval.models.base import Model
 from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 from tests.fakes.models import FAKES
@@ -34,9 +34,7 @@ def test_every_model_of_the_package_is_in_the_catalog() -> None:
 
 
 def test_every_option_that_names_a_provider_offers_all_of_the_catalog() -> None:
-    options = [
-        option for option in OPTIONS if option.name == "provider" and "import-trace" not in option.commands
-    ]
+    options = [option for option in ROWS if option.goes_to in ("judging.llm.provider", "provider")]
     assert options
     for option in options:
         assert (option.choices, option.default) == (tuple(MODELS), DEFAULT_PROVIDER)

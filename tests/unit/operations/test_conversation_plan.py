@@ -58,7 +58,7 @@ def test_the_judge_is_the_operators_the_suites_or_the_providers(tmp_path: Path) 
 def test_a_model_without_a_price_has_no_cost_until_it_is_stated() -> None:
     plan = plan_suite(EXAMPLE, llm_model="house-model-1")
     assert set(plan["estimated_costs_usd_at_most"].values()) == {None}
-    assert "no price for this model: state it with --price MODEL=INPUT/OUTPUT" in plan_text(plan)[-1]
+    assert "no price for this model: state it with --set prices=MODEL=INPUT/OUTPUT" in plan_text(plan)[-1]
     priced = plan_suite(EXAMPLE, llm_model="house-model-1", prices=["house=100/0"])
     assert priced["estimated_costs_usd_at_most"]["judges"] == pytest.approx(0.175)
 

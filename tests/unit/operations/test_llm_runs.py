@@ -107,12 +107,12 @@ def test_one_changed_conversation_is_judged_again_alone(suite: Path, tmp_path: P
 
 def test_what_the_evidence_of_a_baseline_has_needs_no_model(suite: Path, tmp_path: Path):
     first = run_suite(spec_of(suite, tmp_path / "first"), environ={})
-    restored = spec_of(suite, tmp_path / "second", script=None, reuse=first.pack)
-    again = run_suite(restored, environ={})
+    kept = Overrides(baseline=open_pack(first.pack))
+    again = run_suite(spec_of(suite, tmp_path / "second", script=None), environ={}, overrides=kept)
     assert judging(again.summary) == {"reused": 4, "saved_usd": 1.0}
     assert again.summary.judge_counts == first.summary.judge_counts
     write_suite(suite, REFUND, "Something else.")
-    changed = run_suite(spec_of(suite, tmp_path / "third", script=None, reuse=first.pack), environ={})
+    changed = run_suite(spec_of(suite, tmp_path / "third", script=None), environ={}, overrides=kept)
     assert changed.summary.failures == {"infrastructure": 1, "contract_violation": 1}
 
 
@@ -195,9 +195,7 @@ def test_a_case_whose_criterion_changed_is_not_compared_and_costs_no_call(suite:
 
 def test_a_cluster_is_not_asked_to_judge_with_a_model(suite: Path, tmp_path: Path):
     spec = spec_of(suite, tmp_path / "run")
-    judged = Judging(
-        judges=("llm",), llm=spec.judging.llm, executor="dask", dask_scheduler="tcp://127.0.0.1:9"
-    )
+    judged = Judging(judges=("llm",), llm=spec.judging.llm, executor="dask:tcp://127.0.0.1:9")
     with pytest.raises(UsageError, match="asked from this machine"):
         run_suite(RunSpec(suite=suite, output=spec.output, judging=judged), environ={})
 

@@ -61,12 +61,14 @@ def test_keys_are_files_on_the_command_line(
     for name, key in (("key.pub", KEY), ("other.pub", OTHER)):
         (tmp_path / name).write_bytes(key.public.pem)
     baseline, candidate = map(str, packs)
-    compare = ["compare", "--baseline", baseline, "--candidate", candidate, "--baseline-public-key"]
-    assert main([*compare, str(tmp_path / "key.pub")]) == 0
-    assert main([*compare, str(tmp_path / "other.pub")]) == 2
+    compare = ["compare", "--baseline", baseline, "--candidate", candidate]
+    of_baseline = "baseline.public_key={}"
+    assert main([*compare, "--set", of_baseline.format(tmp_path / "key.pub")]) == 0
+    assert main([*compare, "--set", of_baseline.format(tmp_path / "other.pub")]) == 2
     (tmp_path / "both.pub").write_bytes(OTHER.public.pem + KEY.public.pem)
-    assert main([*compare, str(tmp_path / "both.pub")]) == 0
+    assert main([*compare, "--public-key", str(tmp_path / "both.pub")]) == 0
+    assert main([*compare, "--public-key", str(tmp_path / "key.pub")]) == 2
     gate = ["gate", "--compare", f"{candidate}/compare/baseline_delta.json", "--max-regressed-cases", "0"]
-    assert main([*gate, "--candidate-public-key", str(tmp_path / "other.pub")]) == 0
-    assert main([*gate, "--candidate-public-key", str(tmp_path / "key.pub")]) == 2
+    assert main([*gate, "--public-key", str(tmp_path / "both.pub")]) == 0
+    assert main([*gate, "--public-key", str(tmp_path / "key.pub")]) == 2
     assert '"untrusted_pack"' in capsys.readouterr().err

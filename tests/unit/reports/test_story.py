@@ -89,7 +89,7 @@ NEVER = CaseReruns(case_id="a")
     [
         (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (Reruns(base_runs="beside", cut="time"), "Raise `max-run-seconds` or `max-run-cost`"),
+        (Reruns(base_runs="beside", cut="time"), "Raise `limits.run.seconds` or `max-run-cost`"),
         (Reruns(base_runs="none"), "Set `base-agent`"),
         (Reruns(base_runs="beside"), "Run the job again."),
         (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),

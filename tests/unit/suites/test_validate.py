@@ -97,14 +97,6 @@ def test_misspelt_keys_are_errors_once_each(tmp_path: Path, strict: bool) -> Non
     ]
 
 
-@pytest.mark.parametrize("criteria", [{"criteria": [{"criterion": "Polite."}]}, "Polite.", ["Polite."], [{}]])
-def test_criteria_that_the_judge_refuses_are_warned_of(tmp_path: Path, criteria: Any) -> None:
-    case = {"case_id": "a", "input": "hi", "metadata": {"llm": criteria}}
-    report = validate_suite(write(tmp_path / "s.json", suite(cases=[case])))
-    assert report.passed
-    assert [problem.place for problem in report.warnings] == ["$.cases[0].metadata.llm"]
-
-
 def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
     path = write(tmp_path / "s.json", suite(metadata={}))
     lax, strict = validate_suite(path), validate_suite(path, strict=True)

@@ -15,11 +15,13 @@ import pytest
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.spec import PlatformSettings
+from agent_eval.config.options import variable
 from agent_eval.errors import AgentEvalError
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import STRICT, orders
 from tests.factories import make_suite
 from tests.fakes.contract import Contract
+from tests.job_inputs import job_inputs
 from tests.unit.ci.platforms.repository import Repository
 
 EVIDENCE = "agent-eval-out/evidence.zip"
@@ -75,8 +77,8 @@ class BuildRunner:
             **self.repository.environ,
             "AGENT_EVAL_CLOCK": CLOCK,
             **{
-                f"AGENT_EVAL_{name.upper()}": value
-                for name, value in {"suite": "suite.json", **STRICT, **inputs}.items()
+                variable(name): value
+                for name, value in job_inputs({"suite": "suite.json", **STRICT, **inputs}).items()
             },
             **variables,
         }

@@ -77,8 +77,8 @@ class BuildkiteRunner(BuildRunner):
 
     def annotation(self) -> tuple[str, str]:
         """Style and body of the annotation; empty for none."""
-        style, body = (self.annotations / f"agent-eval-default.{kind}" for kind in ("style", "md"))
-        return (style.read_text().strip(), body.read_text()) if body.exists() else ("", "")
+        left = [*self.annotations.glob("*.style"), *self.annotations.glob("*.md")]
+        return (left[0].read_text().strip(), left[1].read_text()) if left else ("", "")
 
     def _start(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         given = {"buildkite_token": TOKEN, "buildkite_api_url": self.buildkite.url, **inputs}
