@@ -26,7 +26,7 @@ def test_first_run__says_so_and_passes_nothing_off_as_a_pass(runner: Runner, git
     assert step.outputs["pass-rate"] == "1"
     assert step.outputs["regressed-cases"] == ""
     [comment] = github.bodies(PULL)
-    assert comment.startswith("<!-- agent-eval id=default ")
+    assert comment.startswith("<!-- agent-eval id=suite-json-")
     assert "First run: nothing to compare with." in comment
     assert step.outputs["comment-url"].endswith("#issuecomment-100")
     assert "First run: nothing to compare with." in step.summary
