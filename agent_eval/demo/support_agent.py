@@ -19,8 +19,8 @@ CANDIDATE_RUN = "small-model"
 INPUTS = {
     "min-pass-rate": "0.8",
     "max-regressed-cases": "0",
-    "max-new-hard-fail-cases": "0",
-    "report-title": "Support agent",
+    "set": "policy.max_new_hard_fail_cases=0",
+    "title": "Support agent",
 }
 """Inputs of `agent-eval ci` for the demonstration."""
 

@@ -567,10 +567,11 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     if number == len(suite.failing):
         number = max(number, summary.error_cases)  # the failing cases at hand may be a bounded number
     why = one_line(first["reason"].rstrip("."), limit=200)
+    all_cases = f"all {count(number, 'case')}" if total > 1 else "the only case"
     words = {
         "crashes": "crashes on" if first["failure"] == "agent_error" else "gives nothing to judge in",
         "judge": code(first["judge_id"]),
-        "cases": f"all {count(number, 'case')}" if number == total else of_all(number, total, "case"),
+        "cases": all_cases if number == total else of_all(number, total, "case"),
         "reason": why if "`" in why else code(why, limit=200),
     }
     has_agent = suite.execution is None or suite.execution.agent is not None

@@ -94,7 +94,7 @@ def test_shards_are_decided_on_as_one_run(tmp_path: Path, monkeypatch: pytest.Mo
         runner.repository.push("main")
         at_work("buildkite.yml", tmp_path / "unused", runner)
         shell = InShards(tmp_path, tmp_path / "bin" / "buildkite-agent")
-        shell.more = {"AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py"}
+        shell.more = {"AGENT_EVAL_AGENT": f"{sys.executable} -S -E agent.py"}
         runner.execute = shell.execute  # type: ignore[method-assign]
         monkeypatch.chdir(runner.repository.top)
         first = push(400)

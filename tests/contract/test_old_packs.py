@@ -296,7 +296,8 @@ def wordless(value: Any) -> Any:
 
 
 def test_old_shards_merge_to_the_bytes_they_merged_to(command: Command, place: Path) -> None:
-    command("merge", "../packs/shard-1", "../packs/shard-2", "--out", "../again")
+    command("merge", "../packs/shard-1", "../packs/shard-2", "--out", "../files")
+    command("dev", "compact", "--run", "../files", "--out", "../again")
     assert tree(place / "again") == tree(place / "packs" / "merged")
 
 
@@ -315,7 +316,7 @@ def test_an_old_registry_verifies(command: Command) -> None:
 @pytest.mark.parametrize("pack", ["agent", "function"])
 def test_the_agent_of_an_old_pack_runs_again_as_it_ran(pack: str, place: Path) -> None:
     def replay(*more: str) -> Any:
-        options = ("--run", f"../packs/{pack}", "--out", "../replay.json", "--replay", "order_tools.json")
+        options = ("--run", f"../packs/{pack}", "--out", "../replay.json", "--cassette", "order_tools.json")
         return agent_eval("replay-exec", *options, *more, cwd=place / "inputs", environ=PYTHON)
 
     refused = replay()
@@ -357,7 +358,7 @@ WRITTEN_BY = {
     "agent-without-repairs": (
         "2026-01-15T10:00:00+00:00",
         f"run-loop --suite orders.json --strict-side-effects {judging(LOOP_JUDGES)} --agent-version 3 "
-        "--replay order_tools.json --propose-command 'python3 -S -E order_agent.py' --trials 3 "
+        "--cassette order_tools.json --propose-command 'python3 -S -E order_agent.py' --trials 3 "
         "--max-repairs 0 --run-id agent-2 --set evidence.layout=compact",
     ),
     "conversation": (
