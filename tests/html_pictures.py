@@ -38,6 +38,7 @@ OLDER = 4
 FLAKY = (1, 4, 9, 13, 16, 20, 24)
 """Runs in which one case misses."""
 NOW = "2026-11-22T12:00:00+00:00"
+COMMIT = "10c5e1e" + "0" * 33
 
 
 def page(folder: Path, history: SuiteHistory | None = None) -> str:
