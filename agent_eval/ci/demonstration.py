@@ -115,7 +115,7 @@ def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
         "parallel": "8",
         "baseline": str(baseline),
         "max-regressed-cases": "0",
-        "report-title": _HR_ASSISTANT,
+        "title": _HR_ASSISTANT,
     }
     pinned = {**_pinned(environ), KEY_VARIABLE: "any-key-will-do", clock.RUN_ID_VARIABLE: "after"}
     with DemoServer(DemoAgents(_DEFECTS)) as server:

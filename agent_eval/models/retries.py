@@ -318,10 +318,12 @@ class Retries:
         """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
         waited, attempt, refusal = 0.0, 1, None
         while True:
-            turn = 0 if self.limit is None else self.limit.pace.wait_for_turn(self._ends_before)
+            turn = 0 if self.limit is None else self.limit.pace.wait_for_turn(self._is_no_turn)
             if turn is None:
                 problem = (
-                    refusal.problem if refusal is not None else "was not asked in the time that was left"
+                    refusal.problem
+                    if refusal is not None
+                    else "was not asked: the provider refuses this account for longer than there is time"
                 )
                 ended = Reply[T](failure=FailureKind.INFRASTRUCTURE, problem=problem, rate_limited=True)
                 return ended, attempt - 1
@@ -346,6 +348,10 @@ class Retries:
             attempt, refusal = attempt + 1, sent
             with self._lock:
                 self.count += 1
+
+    def _is_no_turn(self, seconds: float) -> bool:
+        """Wait for the account's turn; True at once where it comes too late for anybody to wait for it."""
+        return seconds > self.patience.total_wait or self._ends_before(seconds)
 
     def _ends_before(self, seconds: float) -> bool:
         """Wait; tell whether the run, or the time of the request, ended before that."""

@@ -328,7 +328,7 @@ class GitHub(GitHubStep, Platform):
         if run_id is None:
             return None
         if self._api is None or not self._own["baseline_workflow"]:
-            lacking = "github-token" if self._api is None else "baseline-workflow"
+            lacking = "github-token" if self._api is None else "baseline.job"
             raise UsageError(
                 f"`report-run-id` needs `{lacking}`.",
                 remedy=f"Set `{lacking}`: a run does not say itself what it is to be compared with.",

@@ -54,3 +54,12 @@ def test_the_limit_hears_of_refusals() -> None:
     retries = Retries(limit=limit, wait=lambda _: False)
     retries(sending([Reply(failure=BROKEN, rate_limited=True), Reply(1)]))
     assert limit.current() == 8
+
+
+def test_nobody_waits_for_an_account_that_is_refused_for_an_hour() -> None:
+    waits: list[float] = []
+    retries = Retries(limit=AdaptiveLimit(10), wait=lambda seconds: bool(waits.append(seconds)))
+    retries(sending([Reply(failure=BROKEN, rate_limited=True, asked_wait=3600.0)]))
+    sent, again = retries(sending([]))  # not sent at all
+    assert (sent.failure, again, waits) == (BROKEN, 0, [])
+    assert sent.problem == "was not asked: the provider refuses this account for longer than there is time"
