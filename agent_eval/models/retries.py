@@ -325,7 +325,9 @@ class Retries:
                     if refusal is not None
                     else "was not asked: the provider refuses this account for longer than there is time"
                 )
-                ended: Reply[T] = Reply(failure=FailureKind.INFRASTRUCTURE, problem=problem, rate_limited=True)
+                ended: Reply[T] = Reply(
+                    failure=FailureKind.INFRASTRUCTURE, problem=problem, rate_limited=True
+                )
                 return ended, attempt - 1
             sent = send()
             if self.limit is not None:
