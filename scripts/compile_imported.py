@@ -10,6 +10,7 @@ which Python would compile the module anew in each process.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 import py_compile
 import sys
@@ -38,8 +39,10 @@ def imported() -> Iterator[Path]:
         try:
             importlib.import_module(module.name)
         except ModuleNotFoundError as error:  # a framework of agents that the image does not have
-            if str(error.name).startswith("agent_eval"):
+            source = importlib.util.find_spec(module.name)
+            if str(error.name).startswith("agent_eval") or source is None or source.origin is None:
                 raise
+            yield Path(source.origin)
     for name in IN_FUNCTIONS:
         importlib.import_module(name)
     for name, loaded in list(sys.modules.items()):
