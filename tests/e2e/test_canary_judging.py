@@ -126,7 +126,9 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         with FakeOpenAi(step) as server:
             session(*judge, "--out", out, "--cassette", f"{out}.kept.json", *model_of(server))
     session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm")
-    agreed = session("judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json", "--format", "json")
+    agreed = session(
+        "judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json", "--format", "json"
+    )
     assert agreed.json()["criteria"][0]["disagreements"]
     session("judge-agreement", "labels.json", "--run", "first", "--format", "text")
     files = dict(everything_below(session.place, set()))
@@ -226,7 +228,12 @@ def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: 
     assert session("show", "p", "a", "--format", "text").code == 0
     assert session("diff", "p", "r", "--format", "text").code in (0, 1)
     assert session("inspect", "p").code == 0
-    assert session("judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json", "--format", "json").code == 0
+    assert (
+        session(
+            "judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json", "--format", "json"
+        ).code
+        == 0
+    )
     assert session.telling(recorded) == {}
 
 

@@ -234,7 +234,9 @@ def test_ci_runs_the_suites_own_agent_and_compares(
         assert main(command("ci", worse, *arguments)) == 3
     comment = Path("after/comment.md").read_text()
     assert "5 cases never passed again here, and no base agent ran" in comment
-    assert 'integration_called: "employee-information" was not called successfully: its status is 500' in comment
+    assert (
+        'integration_called: "employee-information" was not called successfully: its status is 500' in comment
+    )
     assert_no_key(here)
 
 
