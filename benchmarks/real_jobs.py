@@ -135,7 +135,7 @@ class World:
         self.rates = POPULATIONS["flaky"](Random(name), cases)
         self.main_runs: list[RunRecord] = []
         self._jobs = 0
-        self.repository = Repository(root, command=None, settings="parallel: 4\n")
+        self.repository = Repository(root, command=None, settings={"parallel": 4})
         # The program names a directory, and is not run: without it the commits are the same every time.
         (self.repository.top / "agent.py").unlink()
         rows = [{**case(place), "case_id": f"{place:03}"} for place in range(cases)]

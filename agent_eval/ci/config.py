@@ -145,8 +145,8 @@ def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool =
     """Build the error for a wrong value. A secret is never quoted, not even a broken one."""
     value = f" {stated.text[:80]!r}" if quoted and row.kind not in SECRET else ""
     return UsageError(
-        f"{_name_of(row)}:{value} is not {wanted} (from {stated.source}).",
-        remedy=f"Set `{_name_of(row)}` to {wanted}." if quoted else "Correct the value.",
+        f"{name_of(row)}:{value} is not {wanted} (from {stated.source}).",
+        remedy=f"Set `{name_of(row)}` to {wanted}." if quoted else "Correct the value.",
         field=row.name,
     )
 
@@ -448,7 +448,8 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     return Settings(**fields, agent=agent)
 
 
-def _name_of(row: Option) -> str:
+def name_of(row: Option) -> str:
+    """The name by which a job is told this: its input's, else its key of `agent-eval.yml`."""
     return row.name if row.name in INPUT_BY_NAME else KEYS[row.name]
 
 

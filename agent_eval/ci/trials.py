@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Baseline, Origin, Search, packs_below
+from agent_eval.ci.config import name_of
 from agent_eval.ci.definitions import Target
 from agent_eval.ci.rules import JobContext
 from agent_eval.ci.sides import Side
@@ -363,7 +364,7 @@ SECONDS_BETWEEN_LINES = 10.0
 _AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
 
 
-_LIMITS_OF_A_RUN = " or ".join(f"`{row.name}`" for row in LIMITS if row.part == "limits.run")
+_LIMITS_OF_A_RUN = " or ".join(f"`{name_of(row)}`" for row in LIMITS if row.part == "limits.run")
 
 
 _RAISE_LIMITS = f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases."

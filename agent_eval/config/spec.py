@@ -95,7 +95,7 @@ class AgentSpec:
             return self.url or self.name or ""
         if self.base_url:
             return f"openai:{'' if model == UNKNOWN else model}"
-        raise UsageError("no agent is named", remedy="Name it with agent-command, agent-url or agent.")
+        raise UsageError("no agent is named", remedy="Name it with `agent`.")
 
 
 @dataclass(frozen=True, kw_only=True)

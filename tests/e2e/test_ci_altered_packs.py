@@ -30,7 +30,7 @@ def test_the_job_ends_with_an_error_that_names_the_file_and_archives_nothing(tmp
         case = {"case_id": "one", "input": "Refund it.", "expected_output": "Refunded."}
         (tmp_path / f"{name}.json").write_text(json.dumps({"dataset_id": name, "cases": [case]}))
     ended = agent_eval(
-        *("ci", "--suite", "shop.json", "--suite", "travel.json", "--judges", "final_output"),
+        *("ci", "--suite", "shop.json", "--suite", "travel.json", "--set", "judges=final_output"),
         *("--min-pass-rate", "0", "--out", "results"),
         *("--agent-command", f"{sys.executable} {tmp_path / 'agent.py'}"),
         cwd=tmp_path,

@@ -68,7 +68,7 @@ class Machines:
             self.run(
                 "shard",
                 SUITE="suite.json",
-                AGENT_COMMAND=COMMAND,
+                AGENT=COMMAND,
                 SHARD=str(shard),
                 SHARDS=str(SHARDS),
                 OPENAI_API_KEY="",
@@ -188,9 +188,12 @@ def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub
 def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate()
-    (file,) = (runner.workspace / "merged" / "cases").glob("verdicts-*")
-    file.write_bytes(file.read_bytes().replace(b"true", b"false", 1))
-    refused(runner.pull_request(evidence="merged"), "verdicts-00000")
+    file = "cases/order-1/verdicts.json"
+    path = runner.workspace / "merged" / file
+    verdicts = path.read_bytes()
+    assert b"true" in verdicts
+    path.write_bytes(verdicts.replace(b"true", b"false", 1))
+    refused(runner.pull_request(evidence="merged"), file)
 
 
 def test_a_change_cannot_bring_its_own_evidence(runner: Runner, github: FakeGitHub) -> None:

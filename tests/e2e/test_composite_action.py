@@ -113,7 +113,7 @@ def test_composite__the_agent_runs_with_what_the_job_installed(runner: Composite
     (tools / "agent-of-the-job").chmod(0o755)
     shutil.copy(tools / "agent-of-the-job", runner.programs)
     runner.write_suite({"case_id": "hello", "input": "Say hello.", "expected": {"contains": ["hello"]}})
-    step = runner.push(agent_command="agent-of-the-job", min_pass_rate="0")
+    step = runner.push(agent="command:agent-of-the-job", min_pass_rate="0")
     assert step.code == 0, step.log
 
 
