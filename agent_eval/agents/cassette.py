@@ -381,11 +381,16 @@ class ReplyStore:
         if path is not None and path.exists():
             self._rows = _read_replies(read_json(path), path)
 
-    def add_evidence(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
-        """Add replies of sealed evidence, by key; a file's replies have precedence."""
+    def add_evidence(
+        self,
+        replies: Iterable[tuple[str, ModelReply]],
+        *,
+        source: Literal["cassette", "baseline"] = "baseline",
+    ) -> None:
+        """Add replies of evidence, by key; a file's replies have precedence."""
         with self._lock:
             for key, reply in replies:
-                self._evidence.setdefault(key, replace(reply, source="baseline", retries=0))
+                self._evidence.setdefault(key, replace(reply, source=source, retries=0))
 
     def find(self, key: str, today: str | None = None) -> ModelReply | None:
         """Return the kept reply to a request; None if there is none, or if everything is asked again.

@@ -83,6 +83,10 @@ class ModelAccess:
         self._evidence += replies
         self._described = described or self._described
 
+    def go_on_with(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
+        """Use replies that an earlier start of the run got, by key, as if this start had."""
+        self._store().add_evidence(replies, source="cassette")
+
     def ask_nothing(self) -> None:
         """Take kept replies only. Call it before the model is opened."""
         self._only_kept = True
@@ -165,6 +169,12 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
         plan.model.ask_nothing()
 
 
+def go_on_with_rulings(plan: JudgePlan, results: Iterable[Mapping[str, Any]]) -> None:
+    """Let the judges of a resumed run ask nothing that its earlier starts asked, whose `results` these are."""
+    if isinstance(plan.model, ModelAccess) and _JUDGE in plan.names:
+        plan.model.go_on_with(_rulings(_evidence_in(results)))
+
+
 @contextmanager
 def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
     """Write the cassette of a model at the end, also where a run ends early: its calls were paid for."""
@@ -180,27 +190,29 @@ def rulings_of(pack: Pack) -> list[tuple[str, ModelReply]]:
 
     The pack must be verified. Its author could write any ruling, so take those of trusted packs only.
     """
-    rulings = []
-    for evidence in _evidence(pack):
+    return list(_rulings(_evidence_in(pack.results())))
+
+
+def _rulings(evidences: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ModelReply]]:
+    for evidence in evidences:
         for criterion in _objects(evidence.get("criteria")):
             for vote in _objects(criterion.get("votes")):
                 key, ruling = vote.get("key"), vote.get("ruling")
                 if isinstance(key, str) and key and isinstance(ruling, Mapping):
-                    rulings.append((key, _reply(ruling, vote)))
-    return rulings
+                    yield key, _reply(ruling, vote)
 
 
 def judge_of(pack: Pack) -> dict[str, Any] | None:
     """Return the model that judged in a pack, as it described itself; None where none did."""
-    for evidence in _evidence(pack):
+    for evidence in _evidence_in(pack.results()):
         judge = evidence.get("judge")
         if isinstance(judge, Mapping):
             return {name: value for name, value in judge.items() if name != "prompt"}
     return None
 
 
-def _evidence(pack: Pack) -> Iterator[Mapping[str, Any]]:
-    for row in pack.results():
+def _evidence_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
         for trial in row.get("trials") or [row]:
             for verdict in trial["verdicts"]:
                 if verdict["judge_id"] == _JUDGE and isinstance(verdict["evidence"], Mapping):

@@ -23,6 +23,7 @@ from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.cluster import Cluster
+from agent_eval.engine.journaled_suite import check_record
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan, written_config
@@ -51,7 +52,7 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.models import kept_replies, reuse_rulings
+from agent_eval.operations.models import go_on_with_rulings, kept_replies, reuse_rulings
 from agent_eval.operations.on_cluster import RemoteTrials, trials_elsewhere
 from agent_eval.operations.resume import (
     LOOP_MODE,
@@ -146,6 +147,7 @@ def run_agent(
         journal, config = open_journal(spec.output.pack, config, resume=asked.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(run.redactor)
+            go_on_with_rulings(run.plan, _results_in(journal))
             cassette = cassette_of(asked, run.options, redacted, is_resumed=not journal.is_empty)
             commands = run.case_commands(agent)
             trial = TrialPlan(
@@ -171,6 +173,14 @@ def run_agent(
                 if not execution.stopped:
                     journal.remove()
                 return result
+
+
+def _results_in(journal: Journal) -> Iterator[dict[str, Any]]:
+    """Yield the results of the trials that earlier starts of a run finished."""
+    for _, record, _ in journal.entries():
+        if isinstance(record, dict):
+            check_record(record, str(journal.path))
+            yield record["result"]
 
 
 @dataclass(frozen=True)
