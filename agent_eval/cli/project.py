@@ -52,6 +52,7 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     if model is not None:
         texts = {name: text for name, text in texts.items() if name not in OF_THE_MODEL}
     texts |= stated
+    _check_redaction(rows, texts)
     on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
     on_command_line |= {"config"} if named is not None else set()
     passed_over = set(on_command_line)
@@ -79,10 +80,23 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     return [row for row in rows if row.name in stated]
 
 
+def _check_redaction(rows: list[Option], texts: Mapping[str, str]) -> None:
+    """Refuse a wrong rule before a suite is read to see whether it has traces."""
+    from agent_eval.config.assembly import assemble
+
+    rules = [row for row in rows if row.part == "redaction" and row.name in texts]
+    if rules:
+        from agent_eval.storage.redaction import Redactor  # importing it takes as long as all the rest
+
+        parts = assemble({row.goes_to: _parsed(row, texts[row.name]) for row in rules})
+        Redactor(rules=parts["redaction"])
+
+
 def _share_cassette(params: dict[str, Any]) -> None:
     """Let the tools use the file of kept replies as well: one file has both.
 
     Live tools are called and their answers kept; without them, answers come from the file that has some.
+    The mode does not depend on whether the file exists: a stopped run has written it and must still resume.
     """
     from agent_eval.storage.json import read_json
 
@@ -90,11 +104,12 @@ def _share_cassette(params: dict[str, Any]) -> None:
     if file is None:
         return
     content = read_json(file) if file.is_file() else None
-    if content is None and mode == "record":  # the first part that is written must not stop the other
+    # The first part that is written must not stop the other, nor what a stopped run wrote its going on.
+    if mode == "record" and (content is None or params.get("agent__resume")):
         params["judging__llm__cassette_mode"] = "auto"
     content = content if isinstance(content, dict) else {}
     if params["agent__tools"] and mode != "replay":
-        params["agent__cassette_mode"] = "record" if mode == "record" or not content else "update"
+        params["agent__cassette_mode"] = "record" if mode == "record" else "update"
     elif not content.get("calls"):
         return
     params["agent__cassette"] = file

@@ -18,7 +18,9 @@ BACKTRACKING = "(a+)+$"
 
 def run(place: Path, *cases: dict[str, Any], name: str = "suite", **options: str) -> Ended:
     (place / f"{name}.json").write_text(json.dumps(make_suite(*cases)))
+    layout = options.pop("layout", None)
     flags = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
+    flags += ["--set", f"evidence.layout={layout}"] if layout else []
     return agent_eval("run", "--format", "json", "--suite", f"{name}.json", "--out", name, *flags, cwd=place)
 
 

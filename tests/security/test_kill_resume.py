@@ -289,12 +289,13 @@ def live(tool, arguments):
 """
 
 
-@crossed(sent=[signal.SIGKILL, signal.SIGINT], mode=["record", "update"])
+@crossed(sent=[signal.SIGKILL, signal.SIGINT], mode=["record", "auto"])
 def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Signals, mode: str) -> None:
     (place / "recorded.py").write_text(RECORDED_AGENT)
     cases = [{"case_id": str(number)} for number in range(6)]
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
-    more = (f"--{mode}", "tools.json", "--tools", "recorded:live", "--agent", "python:recorded:agent")
+    more = ("--cassette", "tools.json", "--cassette-mode", mode)
+    more += ("--tools", "recorded:live", "--agent", "python:recorded:agent")
 
     def begin(*further: str) -> Process:
         words = ["run-loop", "--suite", "suite.json", "--out", "out", "--run-id", "r"]

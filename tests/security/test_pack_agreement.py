@@ -136,7 +136,7 @@ READERS: dict[str, str] = {
     "rejudge": "rejudge --run {pack} --judge policy --out out",
     "replay": "replay --run {pack}",
     "verify": "verify {pack}",
-    "ci": "ci --suite suite.json --judges policy --min-pass-rate 0 --baseline {pack} --out results",
+    "ci": "ci --suite suite.json --set judges=policy --min-pass-rate 0 --baseline {pack} --out results",
 }
 """Every command that decides by a pack, or makes evidence of it."""
 

@@ -28,9 +28,9 @@ OWN_PATTERNS_ONLY = {
     "builtin/prompt_injection.py",
     "builtin/replay_contract.py",
     "builtin/tool_abuse.py",
-    "matching/criteria.py",
     "matching/re2.py",
     "matching/transcript.py",
+    "reading.py",
 }
 """These use Python's engine, for patterns that are written in the module itself."""
 

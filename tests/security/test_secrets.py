@@ -41,9 +41,17 @@ def told(text: str, number: int = 0) -> dict[str, Any]:
     return case
 
 
-def run(place: Path, *cases: dict[str, Any], out: str = "pack", secret: str = SECRET, **flags: str) -> Ended:
+def run(
+    place: Path,
+    *cases: dict[str, Any],
+    out: str = "pack",
+    secret: str = SECRET,
+    layout: str | None = None,
+    **flags: str,
+) -> Ended:
     (place / "suite.json").write_text(json.dumps(make_suite(*cases, metadata={"owner": SECRET})))
     options = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", value)]
+    options += ["--set", f"evidence.layout={layout}"] if layout else []
     return agent_eval(
         "run", "--format", "json", "--suite", "suite.json", "--out", out, "--run-id", "r", *options,
         cwd=place, environ={"MY_API_TOKEN": secret},
