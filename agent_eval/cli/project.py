@@ -104,7 +104,8 @@ def _share_cassette(params: dict[str, Any]) -> None:
     if file is None:
         return
     content = read_json(file) if file.is_file() else None
-    if content is None and mode == "record":  # the first part that is written must not stop the other
+    # The first part that is written must not stop the other, nor what a stopped run wrote its going on.
+    if mode == "record" and (content is None or params.get("agent__resume")):
         params["judging__llm__cassette_mode"] = "auto"
     content = content if isinstance(content, dict) else {}
     if params["agent__tools"] and mode != "replay":

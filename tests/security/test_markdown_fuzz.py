@@ -122,7 +122,8 @@ def test_summary_and_markdown_file_keep_their_shape(text):
     def page(said: str) -> Page:
         return Page(scenarios.full_report(scenarios.hostile(said)))
 
-    assert_inert(page(text), page("x|y"))
+    # No command is shown for an id that holds NUL, as no program can be given it.
+    assert_inert(page(text), page("x|y\0" if "\0" in text else "x|y"))
     assert_inert(Page(_file(text)), Page(_file("x|y")))
 
 
