@@ -382,10 +382,7 @@ class ReplyStore:
             self._rows = _read_replies(read_json(path), path)
 
     def add_evidence(
-        self,
-        replies: Iterable[tuple[str, ModelReply]],
-        *,
-        source: Literal["cassette", "baseline"] = "baseline",
+        self, replies: Iterable[tuple[str, ModelReply]], source: Literal["cassette", "baseline"] = "baseline"
     ) -> None:
         """Add replies of evidence, by key; a file's replies have precedence."""
         with self._lock:

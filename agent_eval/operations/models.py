@@ -85,7 +85,7 @@ class ModelAccess:
 
     def go_on_with(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
         """Use replies that an earlier start of the run got, by key, as if this start had."""
-        self._store().add_evidence(replies, source="cassette")
+        self._store().add_evidence(replies, "cassette")
 
     def ask_nothing(self) -> None:
         """Take kept replies only. Call it before the model is opened."""
@@ -170,7 +170,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
 
 
 def go_on_with_rulings(plan: JudgePlan, results: Iterable[Mapping[str, Any]]) -> None:
-    """Let the judges of a resumed run ask nothing that its earlier starts asked, whose `results` these are."""
+    """Let the judges of a resumed run ask nothing that its earlier starts asked, which had `results`."""
     if isinstance(plan.model, ModelAccess) and _JUDGE in plan.names:
         plan.model.go_on_with(_rulings(_evidence_in(results)))
 

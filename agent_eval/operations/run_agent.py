@@ -175,7 +175,7 @@ def run_agent(
                 return result
 
 
-def _results_in(journal: Journal) -> Iterator[dict[str, Any]]:
+def _results_in(journal: Journal) -> Iterator[Mapping[str, object]]:
     """Yield the results of the trials that earlier starts of a run finished."""
     for _, record, _ in journal.entries():
         if isinstance(record, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import TIMEOUT, Ended, agent_eval
+from tests.e2e.program import TIMEOUT, Ended, agent_eval, tree
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
 from tests.fakes.server import send, serve
@@ -75,7 +76,7 @@ class Provider:
         choice = {"index": 0, "finish_reason": "stop"}
         message = {"role": "assistant", "content": REPLIES[who]}
         body = {
-            "id": f"x{self.answered}",
+            "id": f"x{len(data)}",
             "model": "small",
             "usage": usage,
             "choices": [{**choice, "message": message}],
@@ -403,3 +404,20 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
     trace = json.loads(stored.read_text())["trace"]
     assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)
+
+
+def test_a_resumed_run_asks_its_judges_nothing_again_and_its_pack_is_the_same(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
+    conversations(tmp_path, 3)
+    trials = ("--trials", "2", "--run-id", "r")  # of one case both give the judge the same to read
+    assert run(tmp_path, provider, *trials).code == 0
+    whole, asked = tree(tmp_path / "out"), dict(provider.answered)
+    shutil.rmtree(tmp_path / "out")
+    provider.answered.clear()
+    assert run(tmp_path, provider, *trials, "--max-run-cost", "0.13").code == 4
+    stopped = provider.answered["judge"]
+    assert run(tmp_path, provider, *trials, "--resume").code == 0
+    assert dict(provider.answered) == asked, stopped
+    assert tree(tmp_path / "out") == whole
