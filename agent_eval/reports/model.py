@@ -238,16 +238,12 @@ class EvaluationReport:
         return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
 
     def reproduce_command(self, suite: SuiteReport, case_id: str) -> str:
-        """Write the shell command that judges `case_id` again.
+        """Write the shell command that judges `case_id` again; empty when there is none.
 
-        A program cannot be given an id that holds NUL: a shell comment says so in place of the command.
+        A program cannot be given an id that holds NUL.
         """
         if "\0" in case_id + suite.suite_path:
-            return (
-                "# No command can name this case: its id or its suite's path holds NUL."
-                if self.reproduce
-                else ""
-            )
+            return ""
         return self.reproduce.format(suite=shell_word(suite.suite_path), case=shell_word(case_id))
 
 
