@@ -201,7 +201,7 @@ class MessageReader:
             return [make.tool_result(content)]
         speaker = _SPEAKERS.get(role or "")
         if speaker is None:
-            self._lost(field, "has no role, so that nobody says it")
+            self._lost(field, "has no role, so its author is unknown")
             return []
         return [speaker(content, attributes=notes) if notes else speaker(content)]
 

@@ -75,7 +75,7 @@ class _Tools(FunctionMiddleware):
         if conversation is None:
             await call_next()
             return
-        call_id = dict(context.metadata).get("call_id") or name
+        call_id = context.metadata.get("call_id") or name
         if conversation.tools is not None:
             answer = await conversation.answer_of_the_case(name, context.arguments, call_id)
             context.result = [Content.from_text(as_text(plain(answer)))]

@@ -107,7 +107,7 @@ def in_progress() -> Conversation | None:
     conversation = _IN_PROGRESS.get()
     if conversation is None:
         for each in tuple(_TURNS):
-            each.trajectory.unread("an agent ran in a thread of its own: nobody can tell for which case")
+            each.trajectory.unread("an agent ran in another thread: its calls belong to no known case")
     return conversation
 
 

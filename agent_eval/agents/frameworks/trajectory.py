@@ -144,7 +144,7 @@ class Trajectory:
         return next((each for each in ids if inputs.get(each) == arguments), ids[0] if ids else None)
 
     def unread(self, sentence: str) -> None:
-        """Record once that calls were made that nobody can see, so that no judge of them passes."""
+        """Record once that the framework hides calls, so that no judge of tools passes."""
         if all(event["type"] != UNREAD or event["output"] != sentence for event in tuple(self._events)):
             self.add(ENVIRONMENT, UNREAD, output=sentence, attributes={UNREAD_WHAT: "tool call"})
 
