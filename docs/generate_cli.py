@@ -62,7 +62,7 @@ def _sections(command: click.Command, path: str) -> Iterator[str]:
         for name, inner in command.commands.items():
             yield from _sections(inner, f"{path} {name}")
         return
-    context = click.Context(command, info_name=path, help_option_names=[])
+    context = click.Context(command, info_name=path)
     # Bars inside a cell would end it.
     rows = [
         tuple(text.replace("|", "\\|") for text in (record[0], f"{record[1]} {option.detail}".rstrip()))

@@ -34,6 +34,10 @@ class TableCommand(click.Command):
             self.params = [*self.params, *self.flags()]
         return super().get_params(ctx)
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Return `-h` and `--help` for any context, since click keeps the option that it makes first."""
+        return [SHORT_HELP, "--help"]
+
     def invoke(self, ctx: click.Context) -> Any:
         """Give the function what flags say, and what `agent-eval.yml` says in place of those not given."""
         if "set_values" in ctx.params and self.path != "ci":
