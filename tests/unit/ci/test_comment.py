@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.ci.comment import Marker, Published, of_pipeline, publish
+from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline, publish
 from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
@@ -42,8 +42,9 @@ def say(
     comment_id: str = "default",
     author: str = "",
     fork: bool = False,
+    job: str | None = None,
 ) -> Published:
-    marker = Marker(comment_id, sha, run, attempt)
+    marker = Marker(comment_id, sha, run, attempt, job=job)
     return publish(
         comments_of(github, author), marker, f"{marker}\n{text}", words=comment_words(GITHUB, from_fork=fork)
     )
@@ -122,6 +123,36 @@ def test_several_evaluations__have_a_comment_each(github: FakeGitHub) -> None:
     say(github, "b", comment_id="tools-2")
     say(github, "c", comment_id="tools")
     assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["c", "b"]
+
+
+EVALUATION = job_of("acme/shop/.github/workflows/evaluation.yml", "evaluate")
+
+
+def test_job__whose_inputs_changed_leaves_no_comment_that_looks_current(github: FakeGitHub) -> None:
+    say(github, "\n## ✅ all pass", sha=OLD, run=500, comment_id="old-inputs", job=EVALUATION)
+    say(github, "of another job", sha=OLD, run=500, comment_id="nightly", job=job_of("nightly.yml", "evaluate"))
+    published = say(github, "\n## ❌ 2 regressed", run=501, comment_id="new-inputs", job=EVALUATION)
+    before, other, now = github.bodies(PULL)
+    assert "## ⌛ Outdated" in before
+    assert published.url in before
+    assert "all pass" not in before
+    assert "of another job" in other
+    assert "2 regressed" in now
+    github.add_pull(PULL, sha("newer"))
+    writes = github.count("PATCH", "issues/comments")
+    say(github, "\n## ❌ 2 regressed", run=502, sha=sha("newer"), comment_id="new-inputs", job=EVALUATION)
+    assert github.count("PATCH", "issues/comments") == writes + 1  # its own, and nothing twice
+
+
+def test_jobs_of_a_matrix__each_bring_their_comment_up_to_date(github: FakeGitHub) -> None:
+    legs = ("small", "large")
+    for run, commit in ((500, OLD), (501, NEW)):
+        for leg in legs:
+            say(github, f"{leg} of {run}", sha=commit, run=run, comment_id=leg, job=EVALUATION)
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["small of 501", "large of 501"]
+    say(github, "small again", attempt=2, run=501, comment_id="small", job=EVALUATION)
+    say(github, "late", sha=OLD, run=500, comment_id="third", job=EVALUATION)
+    assert [body.splitlines()[1] for body in github.bodies(PULL)] == ["small again", "large of 501", "late"]
 
 
 def test_marker__by_another_author_is_not_ours(github: FakeGitHub) -> None:
@@ -258,12 +289,13 @@ markers = st.builds(
     sha=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
     run_id=st.integers(0, 10**18 - 1),
     attempt=st.integers(0, 10**9 - 1),
+    job=st.none() | st.from_regex(r"[0-9a-f]{8}", fullmatch=True),
 )
 
 
 @given(markers, st.text())
 def test_marker__is_read_back_from_the_start_of_a_body(marker: Marker, rest: str) -> None:
-    assert marker.read(f"{marker}\n{rest}") == marker
+    assert marker.read(f"{marker}\n{rest}") == Marker.of_any(str(marker)) == marker
     assert marker.read(f" {marker}") is None
 
 
