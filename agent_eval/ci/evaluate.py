@@ -154,7 +154,7 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
-        return Search(notes=["No baseline is wanted (`baseline: none`)."])
+        return Search(notes=["`baseline: none` asks for no comparison."])
     if settings.baseline != "auto":
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():

@@ -216,6 +216,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
+        lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(suite.target.slug)) is not None else "",
         baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
@@ -241,13 +242,15 @@ def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     comparison = suite.comparison
     if comparison is not None and not comparison.overview.compared_cases:
         return "Every case is new or changed since the baseline, so nothing could be compared."
-    sentences = {
-        Lack.FIRST: "This run is the first: there is no earlier one to compare with.",
-        Lack.NEW_SUITE: "No earlier run has this suite.",
-        Lack.LOST: "What earlier runs left is gone.",
-    }
-    lack = evaluation.search.lack(suite.target.slug)
-    return sentences.get(lack, "") if lack is not None else ""
+    return ""
+
+
+_LACKS = {
+    Lack.UNASKED: "no baseline was looked for",
+    Lack.NEW_SUITE: "no earlier run has this suite",
+    Lack.LOST: "what earlier runs left is gone",
+}
+"""Why there is no baseline, where this run is not the first."""
 
 
 def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:
