@@ -251,7 +251,9 @@ class Marker:
 
     def __str__(self) -> str:
         sha = f"sha={self.sha} " if self.sha else ""
-        of, job = (f" {name}={value}" if value else "" for name, value in (("of", self.of), ("job", self.job)))
+        of, job = (
+            f" {name}={value}" if value else "" for name, value in (("of", self.of), ("job", self.job))
+        )
         return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt}{of}{job} -->"
 
     def is_beside(self, other: Marker) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
@@ -137,18 +138,23 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
+def error_report(
+    error: AgentEvalError, title: str, run: CiRun, *, marker: str = "", suites: Sequence[str] = ()
+) -> str:
     """Write markdown that says why there is no result, in place of a report.
 
-    The run is read for the commit and the job's page. The marker is empty outside a comment.
+    The run is read for the commit and the job's page. The marker is empty outside a comment. `suites` are
+    the paths and globs of the suites, which come from the commit that is evaluated.
     """
+    is_own = any(fnmatch(str(error.details.get("file")), suite) for suite in suites)
+    of_commit = "The suite is that of this change, in commit" if is_own else "Commit"
     blocks = [
         marker,
         f"## 🛑 Not evaluated: {prose(clause(error.message), begins_line=False)} · {plain(title)}",
         f"**{prose(full_stop(rest), limit=1_000)}**" if (rest := rest_of(error.message)) else "",
         f"**To do:** {prose(error.remedy, limit=1_000)}" if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
-        f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
+        f"{of_commit} {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
         f"[Job]({run.run_url})" if run.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -217,7 +223,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
         lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(suite.target.slug)) is not None else "",
-        baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
+        baseline_note=" ".join(first_notes),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
         history=_history(suite, evaluation),
@@ -235,14 +241,6 @@ def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | N
         earlier=earlier,
         branch=branch or "main",
     )
-
-
-def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
-    """Say why there is no baseline, where the notes alone do not."""
-    comparison = suite.comparison
-    if comparison is not None and not comparison.overview.compared_cases:
-        return "Every case is new or changed since the baseline, so nothing could be compared."
-    return ""
 
 
 _LACKS = {

@@ -444,7 +444,8 @@ def _stopped(suite: Path, why: str, progress: RunProgress, *, is_outage: bool) -
     not_run = progress.total - progress.done
     message = (
         f"{lost}: {reason.replace('); ', '; ').removesuffix(')')}. The run of {suite} stopped there: "
-        f"{count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run. This says nothing about the change."
+        f"{count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run. This says nothing "
+        "about the change."
     )
     is_of_judge = lost.endswith(f" {Fault.JUDGE.value}")
     return NotEvaluable(message, remedy=_JUDGE_IS_DOWN if is_of_judge else _AFTER_AN_OUTAGE, file=str(suite))
@@ -537,7 +538,9 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
 def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) -> None:
     base = agents.build_base()
     if not base.can_run or agents.base is None:
-        raise NotEvaluable(f"{base.problem or 'no agent of it is named'}.")
+        raise NotEvaluable(
+            f"{base.problem or 'that version names no agent to run, as is usual on a first run'}."
+        )
     spec, options = agents.run_by("base", spec)
     agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
     spec = replace(spec, agent=agent, suite=agents.base.path(target.path))

@@ -157,6 +157,8 @@ def command_line(command: Command, parts: Any) -> list[str]:
 
 def as_yaml(option: Option, value: Any) -> str:
     """Write a value as `--set` takes it after `KEY=`."""
+    if isinstance(value, Mapping):
+        return json.dumps({name: each for name, each in value.items() if each}, ensure_ascii=False)
     texts = texts_of(option, value)
     if option.is_listed:
         return json.dumps(texts, ensure_ascii=False)

@@ -110,9 +110,10 @@ class SuiteReport:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether cases broke by recorded traces alone, of which nothing can be run again."""
+        """Whether cases broke by one recorded trace each, of which nothing can be run again."""
         broke = [row for row in self.decision.cases if row.answer == "broke"]
-        return bool(broke) and all(row.change is None for row in broke)
+        single = [row for row in broke if row.change is None and row.first and row.first.trials == 1]
+        return bool(broke) and len(single) == len(broke)
 
     @property
     def base_fails_too(self) -> bool:

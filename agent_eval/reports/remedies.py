@@ -73,7 +73,8 @@ def _about_cases(suite: SuiteReport) -> str:
         return f"{install} {which} {again}, and read what the agent writes to stderr."
     what = verb(number, "it", "them")
     if suite.is_recorded:
-        return f"Look at {what}: what changed is below."
+        settle = "record 8 trials a case, or let the job run the agent"
+        return f"Look at {what}: what changed is below. To settle it, {settle}."
     if number > NAMED:
         what = "the cause" if causes == 1 else f"the {causes:,} causes"
     return f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."

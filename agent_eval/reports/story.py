@@ -278,10 +278,20 @@ def _headline(suite: SuiteReport, story: Story) -> str:
 
 def _lead(suite: SuiteReport, story: Story) -> str:
     """Say what the headline does not: which cases, and what a reader must know first."""
-    if story.state == "failed" and len(suite.worse) > NAMED and crashed(suite.worse):
-        return f"Main passes {verb(len(suite.worse), 'it', 'them')}: look at this change."
-    if story.state == "skipped" and suite.lack:
-        return f"{passing(suite.candidate.summary)} Whether a case got worse was not looked at."
+    # The gate's own words that are replaced; what stands before them, such as by whose rules, is kept.
+    own = _OWN_WORDS.search(story.sentence)
+    before, words = story.sentence[: own.start()] if own is not None else "", ""
+    if own is not None and story.state == "failed" and suite.is_recorded:
+        ids, number = [row.case_id for row in story.cases if row.answer == "broke"], len(suite.blocking)
+        it, each = verb(number, "it is", "they are"), verb(number, "it", "each")
+        words = f"{named(ids)} passed on main and {verb(number, 'fails', 'fail')} here. One recorded run of "
+        words += f"{each} cannot rule out that {it} flaky."
+    elif own is not None and story.state == "failed" and len(suite.worse) > NAMED and crashed(suite.worse):
+        words = "Main passes them: look at this change."
+    elif own is not None and story.state == "skipped" and suite.lack:
+        words = f"{passing(suite.candidate.summary)} Whether a case got worse was not looked at."
+    if words:
+        return f"{before}{words}"
     if story.state != "passed":
         return "" if story.sentence.rstrip(".") == story.headline else story.sentence
     before, nothing, _ = story.sentence.partition("Nothing broke")
@@ -293,6 +303,9 @@ def _lead(suite: SuiteReport, story: Story) -> str:
         if answer != "fails-on-main"  # a note says in which of main's runs
     }
     return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
+
+
+_OWN_WORDS = re.compile(r"[\d,]+ of [\d,]+ cases flipped|[\d,]+ cases broke|First run: nothing to compare")
 
 
 def clause(text: str, limit: int = 160) -> str:
@@ -308,12 +321,18 @@ def rest_of(text: str) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """Divide a text after its first clause; the name of a file before a colon is none."""
-    first, _, rest = text.partition(". ")
-    before, colon, after = first.partition(": ")
-    if colon and before.count(" ") > 1:
-        return before, f"{after}. {rest}" if rest else after
-    return first.rstrip("."), rest
+    """Divide a text after its first clause; the name of a file before a colon is none, nor are parts of code."""
+    end = len(text)
+    for match in _ENDS.finditer(text):
+        if match["colon"] and text[: match.start()].count(" ") > 1:
+            return text[: match.start()], text[match.end() :]
+        if match["stop"]:
+            end = match.start()
+            break
+    return text[:end].rstrip("."), text[end + 2 :]
+
+
+_ENDS = re.compile(r"""`[^`]*`|"[^"]*"|(?P<colon>: )|(?P<stop>\. )""")
 
 
 def _green(suite: SuiteReport, story: Story) -> str:
@@ -592,7 +611,10 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
     headline, sentence, advice = (text.format(**words) for text in texts)
     if fault is Fault.AGENT and has_agent and suite.base_fails_too:
-        headline, sentence = f"{headline}, and so does the base", f"{sentence} That says nothing of this change."
+        headline, sentence = (
+            f"{headline}, and so does the base",
+            f"{sentence} That says nothing of this change.",
+        )
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)

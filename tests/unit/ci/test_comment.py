@@ -130,7 +130,14 @@ EVALUATION = job_of("acme/shop/.github/workflows/evaluation.yml", "evaluate")
 
 def test_job__whose_inputs_changed_leaves_no_comment_that_looks_current(github: FakeGitHub) -> None:
     say(github, "\n## ✅ all pass", sha=OLD, run=500, comment_id="old-inputs", job=EVALUATION)
-    say(github, "of another job", sha=OLD, run=500, comment_id="nightly", job=job_of("nightly.yml", "evaluate"))
+    say(
+        github,
+        "of another job",
+        sha=OLD,
+        run=500,
+        comment_id="nightly",
+        job=job_of("nightly.yml", "evaluate"),
+    )
     published = say(github, "\n## ❌ 2 regressed", run=501, comment_id="new-inputs", job=EVALUATION)
     before, other, now = github.bodies(PULL)
     assert "## ⌛ Outdated" in before

@@ -44,7 +44,7 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
     runner.push(400)
     gitlab.pipelines[400].update(fields)
     step = runner.merge_request(**({} if token == "project" else {"gitlab_token": ""}))
-    assert "no finished run of the base" in step.report
+    assert "First run: nothing to compare with" in step.report
     assert gitlab.count("GET", "/artifacts/") == 0
 
 
