@@ -20,7 +20,7 @@ from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
-from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.reports.story import clause, rest_of, story_of
@@ -146,7 +146,9 @@ def error_report(
     The run is read for the commit and the job's page. The marker is empty outside a comment. `suites` are
     the paths and globs of the suites, which come from the commit that is evaluated.
     """
-    is_own = any(fnmatch(str(error.details.get("file")), suite) for suite in suites)
+    is_own = isinstance(error, InvalidInput) and any(
+        fnmatch(str(error.details.get("file")), suite) for suite in suites
+    )
     of_commit = "The suite is that of this change, in commit" if is_own else "Commit"
     blocks = [
         marker,

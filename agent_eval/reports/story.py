@@ -321,14 +321,11 @@ def rest_of(text: str) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """Divide a text after its first clause; the name of a file before a colon is none, nor are parts of code."""
-    end = len(text)
-    for match in _ENDS.finditer(text):
-        if match["colon"] and text[: match.start()].count(" ") > 1:
-            return text[: match.start()], text[match.end() :]
-        if match["stop"]:
-            end = match.start()
-            break
+    """Divide a text after its first clause; the name of a file before a colon is none, nor is one in code."""
+    ends = [match for match in _ENDS.finditer(text) if match.lastgroup]
+    if ends and ends[0]["colon"] and text[: ends[0].start()].count(" ") > 1:
+        return text[: ends[0].start()], text[ends[0].end() :]
+    end = next((match.start() for match in ends if match["stop"]), len(text))
     return text[:end].rstrip("."), text[end + 2 :]
 
 
