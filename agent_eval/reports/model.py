@@ -110,7 +110,7 @@ class SuiteReport:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether all that blocks are cases that broke by one recorded trace each, which cannot be run again."""
+        """Whether all that blocks are cases that broke by one recorded trace each, never run again."""
         broke = [row for row in self.decision.cases if row.answer == "broke"]
         single = [row for row in broke if row.change is None and row.first and row.first.trials == 1]
         is_unsafe = any(finding.answer == "blocks" for finding in self.decision.safety)

@@ -444,8 +444,15 @@ def _groups(suite: SuiteReport, story: Story) -> list[Group]:
         known = {row.case_id for row in suite.worse}
         rest = [row for row in story.cases if row.answer in ("broke", "open") and row.case_id not in known]
         groups = _by_cause(suite.worse, lambda row: _of_regressed(row, judged.get(row.case_id)))
+        if crashed(suite.worse) and len(suite.causes) == 1:
+            groups = list(map(_without_message, groups))
         return groups + [Group(row.state, [row.case_id], "fails more often", *_sides(row)) for row in rest]
     return _failing(suite)
+
+
+def _without_message(group: Group) -> Group:
+    """Leave out what a crash says where the first lines have said it: on a phone it takes the whole table."""
+    return group._replace(why=group.why.partition(": ")[0])
 
 
 def _failing(suite: SuiteReport) -> list[Group]:
@@ -615,4 +622,6 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
+    if fault is Fault.AGENT and len(groups) == 1:
+        groups = list(map(_without_message, groups))
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)
