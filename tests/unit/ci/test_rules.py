@@ -110,6 +110,7 @@ def test_a_change_brings_its_agent_and_no_rule(checkout: Checkout, at: At) -> No
     assert rules.own_policy is not None
     assert rules.own_policy.max_regressed_cases == 99
     assert "`max_regressed_cases` 0 → 99" in rules.pending
+    assert sum("max_regressed_cases" in said for said in rules.pending) == 1
     assert [change.path for change in rules.changes] == ["agent-eval.yml"]
 
 
