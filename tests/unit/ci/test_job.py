@@ -136,12 +136,6 @@ def test_a_platform_that_cannot_find_the_run_evaluates_nothing(
     assert not Path("agent-eval-out").exists()
 
 
-def test_without_it_a_suite_is_needed_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="No suite"):
-        run_job({}, {}, io.StringIO(), config_file=None)
-
-
 @pytest.fixture(autouse=True)
 def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -32,13 +32,6 @@ SECONDARY = {
     "headers": {"Retry-After": "600"},
     "message": "You have exceeded a secondary rate limit.",
 }
-CALLS = {
-    "own run": "/actions/runs/500$",
-    "tip": "/commits/",
-    "list of runs": "/actions/workflows/77/runs$",
-    "list of artifacts": "/actions/runs/400/artifacts$",
-    "artifact": "/zip$",
-}
 
 
 def api(path: str = "/actions/", **fields: object) -> Way:
@@ -114,7 +107,7 @@ OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "artifact was deleted": (api(f"/artifacts/{NEWEST}/zip", status=404), "It was deleted"),
     "API fails at the artifact": (api(f"/artifacts/{NEWEST}/zip", status=500), "(HTTP 500)"),
     "API refuses the artifact": (api(f"/artifacts/{NEWEST}/zip", status=403), "with HTTP 403"),
-    "run was deleted": (api(CALLS["list of artifacts"], status=404), "does not find its artifacts"),
+    "run was deleted": (api("/actions/runs/400/artifacts$", status=404), "does not find its artifacts"),
     "wrong digest": (stored(digest="sha256:" + "0" * 64), "digest differs"),
     "too large": (stored(size_in_bytes=1 << 40), "too large"),
     "of another repository's code": (foreign, "another repository"),
@@ -169,19 +162,6 @@ def test_withheld_baseline__is_never_green(
     assert "first" not in shown
     assert step.log.splitlines()[1].startswith("Outcome: error. The baseline could not be read: ")
     assert any(said in line for line in step.annotations)
-
-
-@pytest.mark.parametrize("limit", [PRIMARY, SECONDARY], ids=["primary", "secondary"])
-@pytest.mark.parametrize("call", CALLS)
-def test_limit__is_named_at_whichever_call_it_begins(
-    runner: InProcess, github: FakeGitHub, evidence: Step, call: str, limit: dict[str, object]
-) -> None:
-    api(CALLS[call], **limit)(github)
-    step = runner.pull_request(preset="release", min_pass_rate="0.1")
-    assert (step.code, step.outcome) == (4, "error")
-    assert "limits requests until" in "".join(step.summary.splitlines()[:4])
-    assert "actions: read" not in step.summary
-    assert runner.waits == []
 
 
 @pytest.mark.parametrize("name", OF_ONE_RUN)

@@ -1,4 +1,4 @@
-"""Outside CI: the comment is a file and is printed; with a store, runs are files in it."""
+"""Outside CI: the comment is a file and is printed; with a store, runs are files in it, with counts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import pytest
 from agent_eval.ci.earlier import Asked, NoHistory
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.errors import ExitCode
+from agent_eval.errors import ExitCode, InvalidInput
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import open_pack
+from agent_eval.history.records import HISTORY, encode, read_history
 from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.jobs import settings_of
 from tests.unit.ci.platforms.repository import Repository
+from tests.unit.history.made import made_run
 
-CLOCK = {"AGENT_EVAL_CLOCK": "2026-11-21T08:00:00+00:00"}
+OUT = Path("agent-eval-out")
 
 
 @pytest.fixture
@@ -32,46 +36,48 @@ def local(printed: io.StringIO) -> LocalDirectory:
     return LocalDirectory(settings_of().for_platform, {}, printed)
 
 
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    made = Repository(tmp_path / "checkout")
-    monkeypatch.chdir(made.top)
-    return made
-
-
 class Shop:
     """A checkout with a suite, judged by `agent-eval ci` again and again."""
 
     def __init__(self, repository: Repository, store: Path) -> None:
-        self.repository, self.store, self.log = repository, store, ""
+        self.repository, self.store, self.log, self.days = repository, store, "", 0
 
-    def evaluate(self, *, bad: tuple[int, ...] = (), **flags: str) -> ExitCode:
-        """Judge four orders, of which those in `bad` fail."""
-        (self.repository.top / "suite.json").write_text(
-            json.dumps(make_suite(*orders(bad=bad), dataset_id="shop"))
-        )
+    def evaluate(self, *, bad: tuple[int, ...] = (), suite: str = "suite.json", **flags: str) -> ExitCode:
+        """Judge four orders a day later, of which those in `bad` fail."""
+        self.write("suite.json", json.dumps(make_suite(*orders(bad=bad))))
+        return self.job(suite=suite, **{"max_regressed_cases": "0", **flags})
+
+    def job(self, **flags: str) -> ExitCode:
+        self.days += 1
+        given = {"baseline_store": str(self.store), **flags}
+        clock = {"AGENT_EVAL_CLOCK": f"2026-11-{self.days:02d}T08:00:00+00:00"}
         stream = io.StringIO()
-        given = {
-            "suite": "suite.json",
-            "max-regressed-cases": "0",
-            "baseline-store": str(self.store),
-            **{name.replace("_", "-"): value for name, value in flags.items()},
-        }
-        code = run_job(given, {**self.repository.environ, **CLOCK}, stream)
+        named = {name.replace("_", "-"): value for name, value in given.items()}
+        code = run_job(named, {**self.repository.environ, **clock}, stream)
         self.log = stream.getvalue()
         return code
+
+    def write(self, name: str, text: str) -> None:
+        (self.repository.top / name).write_text(text)
 
     def outputs(self, number: int) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.store / "runs" / str(number) / "outputs.json").read_text())
         return found
 
+    def carried(self) -> list[tuple[int, int]]:
+        """Passed and all cases of each run in the evidence that was left last, the newest first."""
+        records = read_history(open_pack(OUT / "shop"))
+        return [(sum(case.passed for case in run.cases.values()), len(run.cases)) for run in records]
+
     @property
     def comment(self) -> Path:
-        return self.repository.top / "agent-eval-out" / "comment.md"
+        return self.repository.top / OUT / "comment.md"
 
 
 @pytest.fixture
-def shop(repository: Repository, tmp_path: Path) -> Shop:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    repository = Repository(tmp_path / "checkout")
+    monkeypatch.chdir(repository.top)
     return Shop(repository, tmp_path / "store")
 
 
@@ -94,7 +100,7 @@ def test_what_a_platform_itself_warns_of_is_redacted(tmp_path: Path, printed: io
 
 
 def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
-    repository: Repository, local: LocalDirectory, printed: io.StringIO
+    shop: Shop, local: LocalDirectory, printed: io.StringIO
 ) -> None:
     with pytest.raises(NoHistory, match="--baseline"):
         list(local.earlier_runs(Asked(branches=("main",))))
@@ -102,7 +108,7 @@ def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
     local.write_summary("x")
     local.write_outputs({"outcome": "passed"})
     assert printed.getvalue() == ""
-    assert [path.name for path in repository.top.iterdir() if path.name != ".git"] == ["README"]
+    assert [path.name for path in shop.repository.top.iterdir() if path.name != ".git"] == ["README"]
 
 
 @pytest.mark.parametrize("stores", [False, True])
@@ -126,7 +132,7 @@ def test_a_comment_of_the_users_is_not_replaced(shop: Shop) -> None:
 
 def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None:
     assert shop.evaluate(baseline_store="", suite="missing.json") is ExitCode.WRONG_REQUEST
-    assert not (shop.repository.top / "agent-eval-out").exists()
+    assert not OUT.exists()
 
 
 def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> None:
@@ -235,38 +241,58 @@ json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.st
 """
 
 
-def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Judge an agent on main, and on a branch that is cloned with its last commit alone; the base."""
+def test_a_shallow_clone_gets_the_commit_where_it_began(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent on main, and on a branch that is cloned with its last commit alone."""
     task = {
         "case_id": "order-1",
         "input": "Where is order 1?",
         "policy": {"required_tools": ["lookup_order"]},
         "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
     }
-    (shop.repository.top / "suite.json").write_text(json.dumps(make_suite(task, dataset_id="shop")))
-    (shop.repository.top / "agent.py").write_text(AGENT)
-    given = {
-        "suite": "suite.json",
-        "agent-command": f"{sys.executable} -S -E agent.py",
-        "baseline-store": str(shop.store),
-    }
+    shop.write("suite.json", json.dumps(make_suite(task)))
+    shop.write("agent.py", AGENT)
+    given = {"suite": "suite.json", "agent_command": f"{sys.executable} -S -E agent.py"}
     base = shop.repository.commit()
-    run_job(given, {**shop.repository.environ, **CLOCK}, io.StringIO())
-    shop.repository.git("checkout", "--quiet", "-b", "topic")
-    (shop.repository.top / "agent.py").write_text(AGENT.replace('["lookup_order"]', "[]"))
+    shop.job(**given)
+    git = shop.repository.git
+    git("checkout", "--quiet", "-b", "topic")
+    shop.write("agent.py", AGENT.replace('["lookup_order"]', "[]"))
     shop.repository.commit()
-    shop.repository.git("checkout", "--quiet", "main")
-    source, clone = f"file://{shop.repository.top}", root / "clone"
-    shop.repository.git("clone", "--quiet", "--depth", "1", "--branch", "topic", source, str(clone))
+    git("checkout", "--quiet", "main")
+    source, clone = f"file://{shop.repository.top}", tmp_path / "clone"
+    git("clone", "--quiet", "--depth", "1", "--branch", "topic", source, str(clone))
     monkeypatch.chdir(clone)
-    log = io.StringIO()
-    run_job(given, {**shop.repository.environ, **CLOCK}, log)
-    shop.log = log.getvalue()
-    return base
-
-
-def test_a_shallow_clone_gets_the_commit_where_it_began(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = run_shallow(shop, tmp_path, monkeypatch)
+    shop.job(**given)
     assert shop.outputs(2)["baseline-sha"] == base
+
+
+def test_a_run_on_another_branch_carries_no_counts_and_leaves_those_of_main(shop: Shop) -> None:
+    shop.evaluate()
+    shop.repository.branch("change", shop.repository.commit())
+    shop.repository.commit()
+    assert shop.evaluate() is ExitCode.OK
+    assert not (OUT / "shop" / HISTORY).exists()
+    shop.repository.git("symbolic-ref", "HEAD", "refs/heads/main")
+    shop.evaluate(bad=(1,), max_regressed_cases="4")
+    assert shop.carried() == [(3, 4), (4, 4)]
+
+
+def test_a_run_that_is_no_baseline_is_in_the_history_all_the_same(shop: Shop) -> None:
+    for bad in ((), (1, 2, 3, 4), ()):
+        shop.evaluate(bad=bad, max_regressed_cases="4")
+    assert shop.carried() == [(4, 4), (0, 4), (4, 4)]
+
+
+def test_counts_that_were_changed_or_put_there_from_elsewhere_are_not_used(shop: Shop) -> None:
+    shop.evaluate()
+    history = OUT / "shop" / HISTORY
+    kept = history.read_bytes()
+    history.write_bytes(kept.replace(b'"passed":1', b'"passed":0'))
+    assert shop.evaluate(baseline=str(OUT / "shop"), out="again") is ExitCode.WRONG_REQUEST
+    assert "history/runs.jsonl" in shop.log
+    history.write_bytes(kept)
+    write_output(history, encode(made_run(1, {"order-1": (1, 1)})))
+    with pytest.raises(InvalidInput, match="not that of the run in this pack"):
+        read_history(open_pack(OUT / "shop"))
