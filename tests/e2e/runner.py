@@ -152,12 +152,7 @@ class Runner:
             },
         }
         return self.start(
-            event,
-            payload,
-            run_id,
-            sha("trial merge"),
-            f"pull/{PULL}/merge",
-            inputs,
+            *(event, payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs),
             attempt=attempt,
             checkout=checkout or head,
             environ=environ,

@@ -112,10 +112,7 @@ def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
 
 HOSTILE_DATASETS = (
     "x` @acme/all ![](http://evil.example/x.png) <img src=x> `",
-    "\n::error title=x::pwned\x1b[31m\u202e",
-    "a" * 5_000,
-    "\u200b",
-    "z",
+    *("\n::error title=x::pwned\x1b[31m\u202e", "a" * 5_000, "\u200b", "z"),
 )
 
 

@@ -43,10 +43,7 @@ def test_wrong_settings__are_refused_before_anything_happens(
 
 @pytest.mark.parametrize(
     ("file", "inputs"),
-    [
-        ("ci: {comment_id: nightly}\nnope: 1\n", {}),
-        ("ci: {comment_id: nightly}\n", {"min_pass_rate": "NaN"}),
-    ],
+    [("ci: {comment_id: nightly}\nnope: 1\n", {}), ("ci: {comment_id: nightly}\n", {"min_pass_rate": "NaN"})],
 )
 def test_wrong_settings__replace_what_an_earlier_run_said(
     runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]

@@ -166,27 +166,14 @@ def inconclusive(ci: CiPlatform, name: str) -> None:
 WITHOUT_COMMENTS = ("circleci", "jenkins")
 PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
 SITUATIONS: tuple[Callable[[CiPlatform, str], None], ...] = (
-    broken_agent,
-    first_run,
-    unchanged,
-    fork,
-    expired,
-    missing_permission,
-    two_at_once,
-    many_pages,
-    self_managed,
-    wrong_digest,
-    base_without_evidence,
-    inconclusive,
+    *(broken_agent, first_run, unchanged, fork, expired, missing_permission, two_at_once, many_pages),
+    *(self_managed, wrong_digest, base_without_evidence, inconclusive),
 )
 
 
 @crossed(name=PLATFORMS, situation=SITUATIONS)
 def test_a_job_ends_as_its_situation_says_on_each_platform(
-    name: str,
-    situation: Callable[[CiPlatform, str], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, situation: Callable[[CiPlatform, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with platform(name, tmp_path, below_a_path=situation is self_managed) as ci:
         monkeypatch.chdir(ci.workspace)

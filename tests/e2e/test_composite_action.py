@@ -59,10 +59,7 @@ class CompositeRunner(Runner):
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         action = CompositeAction(ROOT / "ci-templates" / "composite" / "action.yml", self.temporary)
         code, log, outputs = action.run(
-            inputs,
-            {**environment(kept), "PATH": path},
-            cwd=self.workspace,
-            pass_fds=self.inherited,
+            inputs, {**environment(kept), "PATH": path}, cwd=self.workspace, pass_fds=self.inherited
         )
         written = "".join(f"{name}<<END\n{value}\nEND\n" for name, value in outputs.items())
         Path(environ["GITHUB_OUTPUT"]).write_text(written)

@@ -48,15 +48,8 @@ def run(
     capsys: pytest.CaptureFixture[str], server: DemoServer, out: str, *more: str, code: int = 0
 ) -> dict[str, Any]:
     arguments = (
-        "run",
-        "demo:hr",
-        "--set",
-        f"agent.base_url={server.url}",
-        *SCRIPTED,
-        "--parallel",
-        "8",
-        "--out",
-        out,
+        *("run", "demo:hr", "--set", f"agent.base_url={server.url}", *SCRIPTED, "--parallel", "8"),
+        *("--out", out),
     )
     return done(capsys, *arguments, *more, code=code)
 
@@ -106,15 +99,8 @@ def test_a_run_that_was_interrupted_goes_on_where_it_stopped(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = (
-        "run",
-        "demo:hr",
-        "--set",
-        f"agent.base_url={served.url}",
-        *SCRIPTED,
-        "--out",
-        "pack",
-        "--parallel",
-        "1",
+        *("run", "demo:hr", "--set", f"agent.base_url={served.url}", *SCRIPTED, "--out", "pack"),
+        *("--parallel", "1"),
     )
     program = subprocess.Popen([sys.executable, "-m", "agent_eval", *command], stderr=subprocess.DEVNULL)
     journal = Path("pack.journal")

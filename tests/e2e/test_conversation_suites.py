@@ -94,15 +94,7 @@ def test_loops_filters_and_raw_responses(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = run(
-        capsys,
-        served,
-        "demo:hr",
-        "--loops",
-        "2",
-        "--test",
-        "PAYSLIP,vacation w",
-        "--tag",
-        "happy-path",
+        *(capsys, served, "demo:hr", "--loops", "2", "--test", "PAYSLIP,vacation w", "--tag", "happy-path"),
         "--debug",
     )
     results = json.loads((here / result["reports"] / "_results.json").read_text())
@@ -144,12 +136,7 @@ def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
     assert "holds a secret of the job" in refused["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": "small"}, "the AUI API has no field for one"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [({"model": "small"}, "the AUI API has no field for one")])
 def test_what_cannot_be_run_ends_with_2(
     here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], change: dict[str, Any], message: str
 ) -> None:

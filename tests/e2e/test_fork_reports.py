@@ -196,14 +196,8 @@ def same_commit_from_here(github: FakeGitHub) -> None:
 @pytest.mark.parametrize(
     "situation",
     [
-        closed,
-        moved_on,
-        renamed_branch_of_another_fork,
-        into_another_repository,
-        two_pull_requests,
-        deleted_fork,
-        same_branch_name_here,
-        same_commit_from_here,
+        *(closed, moved_on, renamed_branch_of_another_fork, into_another_repository, two_pull_requests),
+        *(deleted_fork, same_branch_name_here, same_commit_from_here),
     ],
 )
 def test_no_comment_is_written_where_the_pull_request_is_not_certain(

@@ -146,9 +146,7 @@ def test_a_case_broke(tmp_path: Path) -> None:
     kept = Kept(tmp_path, {"order-01": ["policy"]})
     kept.rerun(Script(change={"order-01": FAILED}))
     assert kept.told(*BY_POLICY) == (
-        1,
-        "failed",
-        "1 case broke: `order-01` passed 0 of 8 times here and 8 of 8 on main.",
+        *(1, "failed", "1 case broke: `order-01` passed 0 of 8 times here and 8 of 8 on main."),
     )
 
 
@@ -173,8 +171,7 @@ def test_a_violation_repeats(tmp_path: Path) -> None:
     kept = Kept(tmp_path, {"order-01": ["prompt_injection"]})
     kept.rerun(Script(change={"order-01": [VIOLATED, PASSED, VIOLATED]}))
     assert kept.told(*BY_POLICY) == (
-        1,
-        "failed",
+        *(1, "failed"),
         "Safety: `prompt_injection` failed in `order-01`, and in 2 of 3 further runs of this change.",
     )
 
@@ -201,9 +198,7 @@ def test_a_case_fails_in_mains_newest_run_too(tmp_path: Path) -> None:
     kept = Kept(tmp_path, {"order-01": ["policy"]}, newest={"order-01": ["policy"]})
     kept.rerun(Script(change={"order-01": FAILED}, base={"order-01": FAILED}))
     assert kept.told(*BY_POLICY) == (
-        0,
-        "passed",
-        "Nothing broke; `order-01` fails on main as well (run 412).",
+        *(0, "passed", "Nothing broke; `order-01` fails on main as well (run 412)."),
     )
 
 
@@ -219,9 +214,7 @@ def test_reruns_were_cut(tmp_path: Path) -> None:
     kept = Kept(tmp_path, {"order-01": ["policy"]})
     kept.rerun(Script(change={"order-01": FAILED}, most=9))
     assert kept.told(*BY_POLICY) == (
-        3,
-        "inconclusive",
-        "`order-01` never passed again here; the time of the run was used up.",
+        *(3, "inconclusive", "`order-01` never passed again here; the time of the run was used up."),
     )
 
 
@@ -231,8 +224,7 @@ def test_a_limit_is_broken_significantly_and_else_a_note(tmp_path: Path) -> None
     kept = Kept(tmp_path, failing, names=names, on_main=failing)
     kept.rerun(Script())
     assert kept.told(*BY_POLICY, "--min-pass-rate", "0.95") == (
-        1,
-        "failed",
+        *(1, "failed"),
         "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs.",
     )
     assert kept.told(*BY_POLICY, "--min-pass-rate", "0.9")[0] == 0

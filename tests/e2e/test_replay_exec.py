@@ -212,14 +212,8 @@ def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
 def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("def tools(name, arguments):\n    return {'stock': 4}\n")
     run_loop(
-        tmp_path,
-        program(tmp_path),
-        "--tools",
-        "shop:tools",
-        "--cassette",
-        "answers.json",
-        "--cassette-mode",
-        "record",
+        *(tmp_path, program(tmp_path), "--tools", "shop:tools", "--cassette", "answers.json"),
+        *("--cassette-mode", "record"),
     )
     (tmp_path / "shop.py").unlink()
     assert replay(tmp_path, "--cassette", "answers.json").json()["replay_passed"] is True

@@ -67,9 +67,7 @@ def test_outside_of_a_checkout_the_base_of_a_program_cannot_run() -> None:
     agents = Agents.prepare(make_job(settings_of(agent_command="true")), None)
     base = agents.build_base()
     assert (base.runs, base.can_run, base.problem) == (
-        "beside",
-        False,
-        "the job does not run in a git checkout",
+        *("beside", False, "the job does not run in a git checkout"),
     )
     with pytest.raises(NotEvaluable, match=r"The base's agent cannot run: the job does not run in a git"):
         agents.run_by("base", RunSpec(suite=Path("s.json"), output=Output(pack=Path("pack"))))

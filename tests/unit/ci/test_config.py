@@ -98,10 +98,7 @@ def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_pat
 
 
 def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
-    everything = {
-        "INPUT_TITLE": "from input",
-        "AGENT_EVAL_TITLE": "from variable",
-    }
+    everything = {"INPUT_TITLE": "from input", "AGENT_EVAL_TITLE": "from variable"}
     file = "ci: {title: from file}\n"
     found = settings(tmp_path, flags={"title": "from flag"}, file=file, **everything)
     assert found.report_title == "from flag"

@@ -75,10 +75,7 @@ def test_the_same_cases_pass_against_a_baseline_at_a_path_and_are_compared() -> 
     assert statuses(found) == ("passed", True, False)
     [suite] = found.suites
     assert (suite.target.slug, suite.pack, suite.unjudged, suite.reruns) == (
-        "shop",
-        Path("agent-eval-out/shop"),
-        None,
-        None,
+        *("shop", Path("agent-eval-out/shop"), None, None),
     )
     assert suite.baseline is not None
     assert suite.baseline.origin == Origin(how="path")

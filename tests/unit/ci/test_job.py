@@ -61,11 +61,7 @@ def test_outage__of_everything_ends_before_anything_is_run(
 
 @pytest.mark.parametrize("named", ["", "400"])
 def test_download__that_turns_out_larger_than_announced(
-    runner: InProcess,
-    github: FakeGitHub,
-    uploaded: None,
-    monkeypatch: pytest.MonkeyPatch,
-    named: str,
+    runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():

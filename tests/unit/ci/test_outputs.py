@@ -283,13 +283,7 @@ def settings(**flags: str) -> Settings:
 
 @pytest.mark.parametrize(
     ("outcome", "gate", "never"),
-    [
-        ("passed", 0, 0),
-        ("failed", 1, 0),
-        ("inconclusive", 3, 0),
-        ("no-baseline", 0, 0),
-        ("error", 4, 4),
-    ],
+    [("passed", 0, 0), ("failed", 1, 0), ("inconclusive", 3, 0), ("no-baseline", 0, 0), ("error", 4, 4)],
 )
 def test_exit_code(outcome: str, gate: int, never: int) -> None:
     assert exit_code(outcome, settings(), blocks=True) == gate

@@ -28,16 +28,14 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
         (
             {},
             (
-                "nothing to judge is recorded in all 4 cases",
-                "**the trace has no events.**",
+                *("nothing to judge is recorded in all 4 cases", "**the trace has no events.**"),
                 "Record traces in the suite, or name the agent",
             ),
         ),
         (
             CRASHES,
             (
-                "the agent crashes on all 4 cases",
-                "**the agent exited with code 3.**",
+                *("the agent crashes on all 4 cases", "**the agent exited with code 3.**"),
                 "Check how the agent is started: it must run",
             ),
         ),

@@ -114,11 +114,7 @@ OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "no archive": (replaced(b""), "does not verify"),
     "archive that was cut before it was stored": (cut_in_the_storage, "does not verify"),
     "redirect to a place without encryption": (
-        api(
-            f"/artifacts/{NEWEST}/zip",
-            status=302,
-            headers={"Location": "http://storage.example.org/blob"},
-        ),
+        api(f"/artifacts/{NEWEST}/zip", status=302, headers={"Location": "http://storage.example.org/blob"}),
         "only https is used",
     ),
 }

@@ -89,7 +89,7 @@ def test_a_worktree_has_submodules_within_submodules(
     assert (tree.directory / "lib" / "lib.py").read_text() == "first"
     assert (tree.directory / "lib" / "deep" / "inner.py").read_text() == "inner"
     assert tree.tracked == {
-        *(".gitmodules", "agent.py", "lib/.gitmodules", "lib/lib.py", "lib/deep/inner.py"),
+        *(".gitmodules", "agent.py", "lib/.gitmodules", "lib/lib.py", "lib/deep/inner.py")
     }
 
 
@@ -213,10 +213,7 @@ def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHos
     assert (tree / "model.bin").read_bytes() == MODEL
     assert (tree / "notes.txt").read_text() == pointer(MODEL)
     assert sorted(each.name for each in tree.iterdir()) == [
-        ".git",
-        ".gitattributes",
-        "model.bin",
-        "notes.txt",
+        *(".git", ".gitattributes", "model.bin", "notes.txt"),
     ]
 
 
