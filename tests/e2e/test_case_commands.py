@@ -169,7 +169,7 @@ def test_tear_down_runs_after_a_crash_and_a_time_out(place: Path) -> None:
         "good": None,
     }
     assert [line for line in log(place) if line.startswith("teardown")] == [
-        *("teardown agent-crashes", "teardown agent-hangs", "teardown good"),
+        *("teardown agent-crashes", "teardown agent-hangs", "teardown good")
     ]
 
 

@@ -138,9 +138,7 @@ def test_program__that_does_not_exist_cannot_be_evaluated(runner: Runner, github
     assert "no-such-program" in github.bodies(PULL)[0]
 
 
-def test_setup__installs_what_the_agent_needs_without_seeing_secrets(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_setup__installs_what_the_agent_needs_without_seeing_secrets(runner: Runner) -> None:
     write(runner, "said = open('installed').read()")
     setup = "printf 'one ' > installed\nenv | sort >> installed\n"
     environ = {"AGENT_API_KEY": "sk-of-the-agent", "INDEX_URL": "https://packages.example.org"}
@@ -247,7 +245,7 @@ def test_token__is_out_of_reach_of_a_judge_that_runs_a_command(runner: Runner, g
     ],
 )
 def test_token__of_the_job_is_let_through_to_nobody(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], environ: dict[str, str]
+    runner: Runner, inputs: dict[str, str], environ: dict[str, str]
 ) -> None:
     write(runner)
     step = runner.pull_request(agent_command=COMMAND, environ=environ, **inputs)
@@ -268,7 +266,7 @@ def test_token__of_the_job_is_let_through_to_nobody(
     ],
 )
 def test_settings__that_make_no_sense_are_told_before_anything_runs(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
+    runner: Runner, inputs: dict[str, str], said: str
 ) -> None:
     write(runner)
     step = runner.pull_request(**inputs)
@@ -304,7 +302,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     assert later.outcome == "no-baseline"
 
 
-def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeGitHub) -> None:
+def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner) -> None:
     write(runner, at(1, "import time; time.sleep(60)") + at(2, "said = 'x' * 100_000"))
     limits = {"command_timeout_seconds": "1", "max_output_bytes": "50000", "max_case_seconds": "20"}
     step = runner.pull_request(agent_command=COMMAND, min_pass_rate="0.5", parallel="auto", **limits)
@@ -314,9 +312,7 @@ def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeG
     assert b"output_limit" in reasons
 
 
-def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(runner: Runner) -> None:
     write(runner, total=1)
     (runner.workspace / "prompt.txt").write_text("Be brief.")
     script = (Said(calls=[("lookup_order", {"id": 1})]), Said(text="It was shipped."))
@@ -347,7 +343,7 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
     assert unzipped(step.archive)
 
 
-def test_fork__runs_the_agent_without_secrets(runner: Runner, github: FakeGitHub) -> None:
+def test_fork__runs_the_agent_without_secrets(runner: Runner) -> None:
     write(runner)
     runner.upload(runner.push(agent_command=COMMAND), 400)
     write(runner, at(2, "tools.append('escalate')") + at(1, "said = sorted(os.environ)"))
@@ -358,7 +354,7 @@ def test_fork__runs_the_agent_without_secrets(runner: Runner, github: FakeGitHub
 
 
 @WHOLE_JOB
-def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: FakeGitHub) -> None:
+def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner) -> None:
     workflow = yaml.safe_load((REPOSITORY / "ci-templates" / "github-agent.yml").read_text())
     (step,) = (one for one in workflow["jobs"]["evaluate"]["steps"] if one.get("id") == "evaluation")
     write(runner)

@@ -110,7 +110,7 @@ def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidenc
     assert github.downloads == []
 
 
-def test_digest__that_differs_is_refused_loudly(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+def test_digest__that_differs_is_refused_loudly(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400, digest="sha256:" + "0" * 64)
     step = runner.pull_request()
     assert step.outcome == "error"

@@ -110,7 +110,7 @@ def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
     assert github.bodies(PULL) == []
 
 
-def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner, github: FakeGitHub) -> None:
+def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(github_token="wrong-token-of-nobody", max_regressed_cases="0")
     assert (step.code, step.outcome) == (4, "error")
@@ -169,7 +169,7 @@ def test_wrong_input__is_said_on_the_pull_request_too(
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGitHub) -> None:
+def test_output_directory__that_cannot_be_written(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "occupied").write_text("a file")
     step = runner.pull_request(out="occupied/deep")
@@ -177,7 +177,7 @@ def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGi
     assert (runner.workspace / "occupied").read_text() == "a file"
 
 
-def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner, github: FakeGitHub) -> None:
+def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner) -> None:
     runner.write_suite(*orders())
     outside = runner.root / "outside"
     outside.mkdir()
@@ -252,7 +252,7 @@ def test_outside_ci__the_comment_is_a_file(runner: Runner, github: FakeGitHub) -
     assert github.requests == []
 
 
-def test_flags__do_the_same_as_inputs(runner: Runner, github: FakeGitHub) -> None:
+def test_flags__do_the_same_as_inputs(runner: Runner) -> None:
     runner.write_suite(*orders(bad=(1,)))
     command = (sys.executable, "-m", "agent_eval", "ci", "--min-pass-rate", "0.9", "--suite", "suite.json")
     environ = {"GITHUB_ACTIONS": ""}

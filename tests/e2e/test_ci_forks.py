@@ -37,9 +37,7 @@ def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(fork=True, event="pull_request_target", **ALLOWED)
     assert (step.code, step.outcome) == (0, "no-baseline")
@@ -98,9 +96,7 @@ def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, 
     assert not (runner.workspace / "started").exists()
 
 
-def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "gate.yml").write_text("min_pass_rate: 0\n")
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"}, policy="gate.yml")

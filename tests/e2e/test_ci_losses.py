@@ -124,7 +124,7 @@ def test_what_is_lost_once_passes_again_and_blocks_nothing(
     assert set(agent.asked[10:]) == {"order-2", "order-5", "order-8"}, "after all others"
 
 
-def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, github: FakeGitHub, agent: Agent) -> None:
+def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, agent: Agent) -> None:
     baseline(runner, agent)
     write(runner, total=11)
     agent.behave = down_for(11)

@@ -70,7 +70,7 @@ def test_password__in_the_evidence_of_an_earlier_run_is_not_repeated(
     assert all(b"quoted" not in data for data in everything(step, github, runner.workspace).values())
 
 
-def test_token__in_an_error_is_not_repeated(runner: Runner, github: FakeGitHub) -> None:
+def test_token__in_an_error_is_not_repeated(runner: Runner) -> None:
     (runner.workspace / "suite.json").write_text(json.dumps({"dataset_id": "shop", "cases": [TOKEN]}))
     step = runner.pull_request()
     assert step.outcome == "error"  # the runner checks that nothing leaks

@@ -117,9 +117,7 @@ def test_shards_are_decided_on_as_one_run(runner: Runner, github: FakeGitHub, ma
     assert "suite.json" in github.bodies(PULL)[0]
 
 
-def test_merged_evidence_is_kept_whole_as_the_next_baseline(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
+def test_merged_evidence_is_kept_whole_as_the_next_baseline(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate(commit=BASE_SHA)
     step = runner.push(evidence="merged")
@@ -140,9 +138,7 @@ def refused(step: Step, words: str) -> None:
     assert words in step.summary
 
 
-def test_evidence_of_something_else_is_refused(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
+def test_evidence_of_something_else_is_refused(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate()
     refused(runner.pull_request(evidence="missing"), "missing")
@@ -166,9 +162,7 @@ def elsewhere(runner: Runner) -> Path:
     return place / "forged"
 
 
-def test_of_two_packs_of_one_dataset_none_is_taken(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
+def test_of_two_packs_of_one_dataset_none_is_taken(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate(BROKEN)
     both = runner.workspace / "both"
@@ -179,13 +173,13 @@ def test_of_two_packs_of_one_dataset_none_is_taken(
     assert "has `shop` twice" in step.summary
 
 
-def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
+def test_evidence_without_a_commit_is_refused(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     shutil.copytree(elsewhere(runner), runner.workspace / "merged")
     refused(runner.pull_request(evidence="merged"), "does not say of which commit it is")
 
 
-def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
+def test_evidence_that_was_changed_is_refused(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate()
     file = "cases/order-1/verdicts.json"
@@ -196,15 +190,13 @@ def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub
     refused(runner.pull_request(evidence="merged"), file)
 
 
-def test_a_change_cannot_bring_its_own_evidence(runner: Runner, github: FakeGitHub) -> None:
+def test_a_change_cannot_bring_its_own_evidence(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "agent-eval.yml").write_text("evidence: {from: mine}\n")
     refused(runner.pull_request(), "there is no key `evidence.from`")
 
 
-def test_a_missing_shard_is_an_error_of_the_merge(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
+def test_a_missing_shard_is_an_error_of_the_merge(runner: Runner, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate()
     for name in ("shards/1", "merged"):

@@ -242,7 +242,7 @@ def test_a_filtered_view_can_be_sent_by_its_address(page: Browser, opened: Brows
     until(opened, f"{ROWS}.length === 1")
     assert opened.value(NAMES) == ["shipping"]
     assert opened.value("[...document.querySelectorAll('.filter select')].map((each) => each.value)") == [
-        *("regressed", "regex", ""),
+        *("regressed", "regex", "")
     ]
 
 
@@ -290,7 +290,7 @@ def test_messages_are_shown_as_markdown_on_request_without_links(page: Browser) 
         *("p", "p", "ul", "li", "strong", "em", "pre", "code")
     ]
     assert page.value(f"{shown}.innerText.split('\\n').filter(Boolean)") == [
-        *("Hello!", "Hours", "Mon to Fri, see [here](https://example.org) <b>", "1 < 2"),
+        *("Hello!", "Hours", "Mon to Fri, see [here](https://example.org) <b>", "1 < 2")
     ]
     page.value("document.querySelector('.switch input').click()")
     assert not visible(page, ".opened .markdown")

@@ -81,14 +81,14 @@ def test_repository__is_asked_for_what_the_event_does_not_say(
     assert github.count("GET", "/repos/acme/shop$") == 2
 
 
-def test_job__without_a_run_has_no_history(runner: InProcess, github: FakeGitHub, uploaded: None) -> None:
+def test_job__without_a_run_has_no_history(runner: InProcess, uploaded: None) -> None:
     step = runner.start("push", {}, 0, BASE_SHA, "heads/main", {}, environ={"GITHUB_RUN_ID": ""})
     assert step.outcome == "no-baseline"
     assert "no workflow run" in step.summary
 
 
 def test_summary__that_is_full_is_not_broken(
-    runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.github.SUMMARY_LIMIT", 100)
     runner.write_suite(*orders())

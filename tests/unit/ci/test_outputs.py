@@ -30,7 +30,6 @@ from agent_eval.config.assembly import command_line
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import ExitCode, InvalidInput
 from tests.e2e.runner import orders
-from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
 from tests.unit.ci.jobs import settings_of
@@ -312,9 +311,7 @@ def test_age_in_words(created_at: str | None, said: str | None) -> None:
     assert age_in_words(created_at, NOW) == said
 
 
-def test_failing__cases_in_a_report_are_bounded(
-    runner: InProcess, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing__cases_in_a_report_are_bounded(runner: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_eval.ci.outputs.MAX_FAILING", 2)
     runner.write_suite(*orders(4, bad=(1, 2, 3)))
     step = runner.pull_request(min_pass_rate="0.9")

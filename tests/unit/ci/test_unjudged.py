@@ -109,9 +109,7 @@ def test_run__of_which_no_case_could_be_judged_is_no_baseline(
     assert ("Run 400 is no baseline for" in github.bodies(PULL)[0]) is (run == "390")
 
 
-def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
-    runner: InProcess, github: FakeGitHub
-) -> None:
+def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(runner: InProcess) -> None:
     leave(runner, 8)
     step = runner.pull_request(**NO_RULES)
     assert (step.code, step.outcome) == (0, "no-baseline")

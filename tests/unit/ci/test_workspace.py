@@ -158,7 +158,7 @@ def test_nothing_is_said_where_nothing_was_changed(
 
 def test_the_files_of_github_are_named() -> None:
     assert set(GITHUB.command_files) == {
-        *("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+        *("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
     }
 
 

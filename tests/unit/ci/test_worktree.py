@@ -213,7 +213,7 @@ def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHos
     assert (tree / "model.bin").read_bytes() == MODEL
     assert (tree / "notes.txt").read_text() == pointer(MODEL)
     assert sorted(each.name for each in tree.iterdir()) == [
-        *(".git", ".gitattributes", "model.bin", "notes.txt"),
+        *(".git", ".gitattributes", "model.bin", "notes.txt")
     ]
 
 
