@@ -1,10 +1,14 @@
-"""Suites of conversations through the command line, against the demonstration's agents."""
+"""Suites of conversations, and what can be done with their evidence, against the demonstration's agents."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,12 +51,16 @@ def command(name: str, server: DemoServer, *arguments: str) -> list[str]:
     return [name, *arguments, "--set", f"agent.base_url={server.url}", *model]
 
 
+def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    assert main([*arguments, "--format", "json"]) == code, capsys.readouterr().err
+    captured = capsys.readouterr()
+    return dict(json.loads(captured.out or captured.err.splitlines()[-1]))
+
+
 def run(
     capsys: pytest.CaptureFixture[str], server: DemoServer, *arguments: str, code: int = 0
 ) -> dict[str, Any]:
-    assert main(command("run", server, *arguments, "--format", "json")) == code
-    captured = capsys.readouterr()
-    return dict(json.loads(captured.out or captured.err.splitlines()[-1]))
+    return done(capsys, *command("run", server, *arguments), code=code)
 
 
 def assert_no_key(folder: Path) -> None:
@@ -136,13 +144,12 @@ def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
     assert "holds a secret of the job" in refused["error"]["message"]
 
 
-@pytest.mark.parametrize(("change", "message"), [({"model": "small"}, "the AUI API has no field for one")])
-def test_what_cannot_be_run_ends_with_2(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], change: dict[str, Any], message: str
+def test_a_suite_that_names_a_model_cannot_be_run(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite = json.loads(EXAMPLE.read_text())
-    Path("suite.json").write_text(json.dumps({**suite, **change}))
-    assert message in run(capsys, served, "suite.json", code=2)["error"]["message"]
+    Path("suite.json").write_text(json.dumps({**json.loads(EXAMPLE.read_text()), "model": "small"}))
+    refused = run(capsys, served, "suite.json", code=2)
+    assert "the AUI API has no field for one" in refused["error"]["message"]
 
 
 def in_test(**changes: Any) -> dict[str, Any]:
@@ -301,3 +308,110 @@ def test_the_demonstrations_baseline_is_of_the_suite_and_the_agent_as_they_are(
     behaviour = comparison.behaviour
     assert (behaviour.cases_with_changed_calls, behaviour.cases_with_changed_output) == (0, 0), remedy
     assert open_run(demo_baseline.PLACE).config.git_commit is None
+
+
+TESTS = 9
+SCRIPTED = ("--provider", "scripted", "--set", "judge_model.script=script.json")
+
+
+def run_hr(capsys: pytest.CaptureFixture[str], server: DemoServer, out: str, *more: str) -> dict[str, Any]:
+    return run(capsys, server, "demo:hr", "--parallel", "8", "--out", out, *more)
+
+
+def unchanged(capsys: pytest.CaptureFixture[str], before: str, now: str) -> None:
+    overview = done(capsys, "compare", "--baseline", before, "--candidate", now)["overview"]
+    assert (overview["compared_cases"], overview["regressed_cases"]) == (TESTS, 0)
+
+
+def test_rejudge_takes_the_judges_of_conversations_by_itself(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_hr(capsys, served, "pack")
+    judged = done(capsys, "rejudge", "--run", "pack", "--out", "again", *SCRIPTED)["summary"]
+    assert judged["passed_cases"] == TESTS
+    assert {"strict", "llm", "execution"} <= judged["judge_counts"].keys()
+    assert judged["judging"] == {"reused": 15, "scripted": TESTS}
+    unchanged(capsys, "pack", "again")
+
+
+def test_a_replay_asks_no_model_and_a_run_of_the_same_agent_is_the_same(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_hr(capsys, served, "pack")
+    assert done(capsys, "replay", "--run", "pack")["replay_passed"] is True
+    again = ("replay-exec", "--run", "pack", "--set", f"agent.base_url={served.url}", *SCRIPTED)
+    assert done(capsys, *again)["replay_passed"] is True
+    with DemoServer(DemoAgents(["never-escalates"])) as worse:
+        changed = done(capsys, *again[:3], "--set", f"agent.base_url={worse.url}", *SCRIPTED, code=1)
+    assert [each["case_id"] for each in changed["case_mismatches"]] == [
+        "A harassment complaint goes to a human at once"
+    ]
+
+
+def test_shards_are_merged_to_the_run_that_was_divided(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = run_hr(capsys, served, "whole")
+    for number in "123":
+        run_hr(capsys, served, number, "--shard", f"{number}/3")
+    merged = done(capsys, "merge", "3", "1", "2", "--out", "merged")
+    assert merged["summary"]["judge_counts"] == whole["summary"]["judge_counts"]
+    unchanged(capsys, "whole", "merged")
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_stopped(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = command("run", served, "demo:hr", "--out", "pack", "--parallel", "1")
+    program = subprocess.Popen([sys.executable, "-m", "agent_eval", *words], stderr=subprocess.DEVNULL)
+    journal = Path("pack.journal")
+    while program.poll() is None and not (journal.exists() and journal.stat().st_size > 20_000):
+        time.sleep(0.005)
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    result = done(capsys, *words, "--resume")
+    assert result["summary"]["passed_cases"] == TESTS
+    assert 0 < result["resumed_cases"] <= TESTS
+    run_hr(capsys, served, "whole")
+    unchanged(capsys, "whole", "pack")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--provider", "scripted"), "the scripted model has no script"),
+        (("--provider", "openai"), "there is no key for the openai model"),
+        ((*SCRIPTED, "--test", "nothing like it"), "has no case with a name with"),
+        ((*SCRIPTED, "--loops", "0"), "Invalid value for '--loops': '0'"),
+    ],
+)
+def test_a_run_that_is_refused_leaves_no_directory(
+    here: Path,
+    served: DemoServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.delenv("LLM_API_KEY", raising=False)
+    refused = done(capsys, "run", "demo:hr", "--set", f"agent.base_url={served.url}", *arguments, code=2)
+    assert message in refused["error"]["message"]
+    assert sorted(path.name for path in here.iterdir()) == ["script.json"]
+
+
+def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
+    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = json.loads(bundled_suite("demo:hr").read_text())
+    kinds = ("rule_triggered", "rule_not_triggered", "escalated_due_to_error", None)
+    for test in suite["tests"]:
+        test["evaluations"] = [each for each in test["evaluations"] if each.get("strict") in kinds]
+    suite["tests"] = [test for test in suite["tests"] if test["evaluations"]]
+    Path("later.json").write_text(json.dumps(suite))
+    monkeypatch.setenv("AUI_API_KEY", f"pk_network_{suite['agentId']}")
+    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={served.url}")
+    assert done(capsys, "validate", "later.json")["warnings"] == []
+    result = done(capsys, "run", "later.json", *agent, *SCRIPTED, "--out", "later")
+    assert result["pass_rate"] == 1.0
+    assert main(["run", "demo:hr", *agent, *SCRIPTED, "--out", "all"]) == 4
+    assert "does not record executed_workflows" in capsys.readouterr().err
