@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -71,17 +73,6 @@ def test_fork__whose_branch_is_called_main_is_no_baseline(
     assert github.downloads == []
 
 
-def test_artifact__made_by_another_repositorys_code_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, 400)
-    for _, row, _ in github.artifacts.values():
-        row["workflow_run"]["head_repository_id"] = 1
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert "another repository" in github.bodies(PULL)[0]
-
-
 def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400, expired=True)
     runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
@@ -100,21 +91,6 @@ def test_expired__and_nothing_else_is_never_green(
     assert (step.code, step.outcome) == (3, "inconclusive")
     assert "Nothing to compare with: main's evidence expired. Run main again" in github.bodies(PULL)[0]
     assert "✅" not in github.bodies(PULL)[0]
-
-
-def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
-    runner.upload(evidence, 400, size=MAX_ARCHIVE_BYTES + 1)
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert "too large" in github.bodies(PULL)[0]
-    assert github.downloads == []
-
-
-def test_digest__that_differs_is_refused_loudly(runner: Runner, evidence: Step) -> None:
-    runner.upload(evidence, 400, digest="sha256:" + "0" * 64)
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("digest differs" in line for line in step.annotations)
 
 
 def test_download__goes_to_the_storage_without_the_token(
@@ -150,33 +126,65 @@ def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
     assert "does not verify" in github.bodies(PULL)[0]
 
 
-@pytest.mark.parametrize("data", [b"", zipped({"readme.txt": b"hello"})], ids=["empty", "other"])
-def test_artifact__without_evidence_is_no_baseline_that_is_missing(
-    runner: Runner, github: FakeGitHub, evidence: Step, data: bytes
-) -> None:
-    github.add_artifact(400, data)
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (4, "error")
-
-
-def test_zip_bomb__is_refused_in_bounded_memory(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+def bomb(evidence: Step) -> bytes:
     files = unzipped(evidence.archive)
     files["shop/run/events.jsonl"] = bytes(300 << 20)
     inner = zipped(files)
     assert len(inner) < 2 << 20
-    github.add_artifact(400, zipped({"evidence.zip": inner}))
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("does not verify" in line for line in step.annotations)
+    return zipped({"evidence.zip": inner})
 
 
-def test_names__that_lead_out_are_never_followed(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+def resealed(evidence: Step) -> bytes:
+    """Its summary has other numbers."""
     files = unzipped(evidence.archive)
-    files["../../escaped.txt"] = b"x"
-    github.add_artifact(400, zipped(files))
+    numbers = {"passed_cases": 0, "failed_cases": 4, "pass_rate": 0.0}
+    data = json.dumps(json.loads(files["shop/run/summary.json"]) | numbers).encode()
+    files["shop/run/summary.json"] = data
+    manifest = json.loads(files["shop/manifest.json"])
+    for entry in manifest["files"]:
+        if entry["path"] == "run/summary.json":
+            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    files["shop/manifest.json"] = json.dumps(manifest).encode()
+    derived = ("shop/derived.json", "shop/compare/")
+    return zipped({name: data for name, data in files.items() if not name.startswith(derived)})
+
+
+def leading_out(evidence: Step) -> bytes:
+    return zipped({**unzipped(evidence.archive), "../../escaped.txt": b"x"})
+
+
+UNVERIFIED: dict[str, Callable[[Step], bytes]] = {
+    "empty": lambda _: b"",
+    "a bomb, in bounded memory": bomb,
+    "with a name that leads out": leading_out,
+    "with a summary of other numbers": resealed,
+    "of something else": lambda _: zipped({"readme.txt": b"hello"}),
+}
+RECORDED: dict[str, tuple[dict[str, Any], str]] = {
+    "made by another repository's code": ({"workflow_run": {"head_repository_id": 1}}, "another repository"),
+    "too large": ({"size_in_bytes": MAX_ARCHIVE_BYTES + 1}, "too large"),
+    "with another digest": ({"digest": "sha256:" + "0" * 64}, "digest differs"),
+}
+
+
+@pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
+def test_artifact__that_is_not_what_main_left_is_refused_loudly(
+    runner: Runner, github: FakeGitHub, evidence: Step, what: str
+) -> None:
+    if what in UNVERIFIED:
+        github.add_artifact(400, UNVERIFIED[what](evidence))
+        said = "does not verify"
+    else:
+        runner.upload(evidence, 400)
+        fields, said = RECORDED[what]
+        [(_, row, _)] = github.artifacts.values()
+        row |= {**fields, "workflow_run": {**row["workflow_run"], **fields.get("workflow_run", {})}}
     step = runner.pull_request()
-    assert step.outcome == "error"
+    assert (step.code, step.outcome) == (4, "error")
+    assert said in github.bodies(PULL)[0]
+    assert any(said in line for line in step.annotations)
     assert not list(runner.root.rglob("escaped.txt"))
+    assert what != "too large" or github.downloads == []
 
 
 def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -289,28 +297,3 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("POST", "/api/graphql") == 1
     assert len(github.bodies(PULL)) == 1
-
-
-def test_summary__that_was_resealed_with_other_numbers_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    files = unzipped(evidence.archive)
-    summary = json.loads(files["shop/run/summary.json"]) | {
-        "passed_cases": 0,
-        "failed_cases": 4,
-        "pass_rate": 0.0,
-    }
-    data = json.dumps(summary).encode()
-    files["shop/run/summary.json"] = data
-    manifest = json.loads(files["shop/manifest.json"])
-    for entry in manifest["files"]:
-        if entry["path"] == "run/summary.json":
-            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    files["shop/manifest.json"] = json.dumps(manifest).encode()
-    files.pop("shop/derived.json", None)
-    for name in [name for name in files if name.startswith("shop/compare/")]:
-        del files[name]
-    github.add_artifact(400, zipped(files))
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("does not verify" in line for line in step.annotations)
