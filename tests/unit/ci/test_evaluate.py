@@ -1,4 +1,4 @@
-"""The rules that a job adds to those of the gate, each at the conditions under which it decides."""
+"""The rules that a job adds to those of the gate; what evidence restores of a judge that asks a model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import pytest
 
 from agent_eval.ci import decide
 from agent_eval.ci.baseline import Origin, from_path
+from agent_eval.ci.config import INPUTS
 from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.earlier import EarlierRun
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.platforms.base import CiRun
-from agent_eval.contracts import GateDecision
+from agent_eval.config.rows.file import GRANTS, KEYS
+from agent_eval.config.table import options_of
+from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Registry
+from agent_eval.contracts.run import ModelsUse
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.runner import orders
 from tests.factories import make_case
+from tests.fakes.models import FakeOpenAi, Step
 from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
 
 
@@ -216,3 +221,60 @@ def test_a_run_outside_ci_has_a_name_of_its_own_and_one_in_ci_that_of_the_job_an
     made.platform.__dict__["run"] = CiRun(run_name="ci-17-1", head_sha="c" * 40)
     [suite] = evaluate(made).suites
     assert (suite.candidate.config.run_id, suite.candidate.config.git_commit) == ("ci-17-1-shop", "c" * 40)
+
+
+KEY = "canary-key-0123456789"
+
+
+def judged(*answers: str) -> list[dict[str, Any]]:
+    """Cases that a model judges by two criteria."""
+    criteria = [{"criterion": text} for text in ("The agent refunds the order.", "It is polite.")]
+    return [
+        make_case(f"case-{number}", output=answer, metadata={"llm": criteria})
+        for number, answer in enumerate(answers)
+    ]
+
+
+def ruled(verdict: str = "passed") -> Step:
+    return Step(text=json.dumps({"reasoning": f"Key {KEY}.", "evidence": [], "verdict": verdict}))
+
+
+def run(server: FakeOpenAi, out: str, **flags: str) -> Any:
+    model = {"provider": "openai", "llm-base-url": server.base_url, "llm-model": "small", "llm-key": KEY}
+    return evaluate(job(suite="s.json", judge="llm", out=out, secrets=(KEY,), **{**model, **flags}))
+
+
+def test_an_unchanged_suite_is_restored_from_the_baseline_without_a_call():
+    write_suite(judged("Refunded.", "Done."))
+    with FakeOpenAi(ruled()) as server:
+        before = run(server, "before")
+        assert before.suites[0].candidate.summary.judging == ModelsUse(
+            calls=4, input_tokens=400, output_tokens=40, cached_tokens=20, unpriced=4
+        )
+        after = run(server, "after", baseline=str(before.archive))
+        assert len(server.requests) == 4
+        assert after.suites[0].candidate.summary.judging == ModelsUse(reused=4)
+        assert after.suites[0].decision.gate_status is GateStatus.PASSED
+        write_suite(judged("Refunded.", "Never."))
+        changed = run(server, "changed", baseline=str(before.archive))
+        assert changed.suites[0].candidate.summary.judging.calls == 2
+        assert len(server.requests) == 6
+
+
+def test_a_key_is_in_no_file_of_the_job():
+    write_suite(judged("Refunded."))
+    with FakeOpenAi(ruled()) as server:
+        run(server, "out")
+        assert KEY in str(server.authorizations)
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_change_cannot_name_address_key_provider_or_kept_replies():
+    of_the_job = {row.name: row for row in INPUTS}
+    assert not {"cassette", "cassette-mode"} & set(of_the_job)
+    assert {"cassette", "cassette-mode"} < {row.name for row in options_of("rejudge")}
+    assert {"provider", "llm-base-url", "llm-script"} < GRANTS
+    assert "llm-key" not in KEYS
+    assert of_the_job["llm-key"].kind == "secret"
