@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, unzipped
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, live_order, unzipped
 from tests.extent import WHOLE_JOB
 from tests.fakes.commits import tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
@@ -35,19 +35,9 @@ os.execv(sys.executable, [sys.executable, "-m", "agent_eval", "ci"])
 """
 
 
-def case(number: int) -> dict[str, Any]:
-    """A case without a recorded trace, whose agent must look the order up and not escalate."""
-    return {
-        "case_id": f"order-{number}",
-        "input": f"Where is order {number}?",
-        "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
-        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-    }
-
-
 def write(runner: Runner, body: str = "", *, total: int = 4) -> None:
     """The suite, and an agent that does what it should unless `body` says otherwise."""
-    runner.write_suite(*(case(number) for number in range(1, total + 1)))
+    runner.write_suite(*(live_order(number) for number in range(1, total + 1)))
     usual = 'said, tools = "It is on its way.", ["lookup_order"]\n'
     (runner.workspace / "agent.py").write_text(AGENT.format(body=usual + body))
     runner.commits_files = True
@@ -221,7 +211,7 @@ def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
 def test_token__is_out_of_reach_of_a_judge_that_runs_a_command(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(case(1) | {"trace": []})
+    runner.write_suite(live_order(1) | {"trace": []})
     spy = SPY % TOKEN[:-1] + "json.dump(said, open('seen.json', 'w'))\nprint('{\"passed\": true}')\n"
     (runner.workspace / "judge.py").write_text("import json, os\n" + spy)
     config = {"command": {"command": [sys.executable, "judge.py"]}}

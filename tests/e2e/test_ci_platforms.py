@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_eval.errors import ExitCode
 from tests.e2e.platforms import SECRETS, CiPlatform, platform
-from tests.e2e.runner import orders
+from tests.e2e.runner import live_order, orders
 from tests.extent import crossed
 
 AGENT = """\
@@ -30,16 +29,7 @@ CHANGED = f'if "change" in os.getcwd(): {BROKEN}'
 
 def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
     """Write a suite without traces, and an agent beside the checkout; the inputs that run it."""
-    cases: list[dict[str, Any]] = [
-        {
-            "case_id": f"order-{number}",
-            "input": f"Where is order {number}?",
-            "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
-            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-        }
-        for number in (1, 2)
-    ]
-    ci.write_suite(*cases)
+    ci.write_suite(live_order(1), live_order(2))
     agent = ci.workspace.parent / "agent.py"
     agent.write_text(AGENT.format(body=body))
     return {"agent_command": f"{sys.executable} -S -E {agent}"}

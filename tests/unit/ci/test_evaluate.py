@@ -157,36 +157,11 @@ def test_a_baseline_that_the_user_named_and_that_contradicts_itself_is_refused(
         evaluated(baseline=archive)
 
 
-def test_where_every_case_is_new_or_changed_that_is_said_and_is_no_pass() -> None:
-    baseline = evidence([make_case("other", "lookup_order")])
-    found = evaluated(baseline=baseline)
-    assert decision(found).gate_status == "inconclusive"
-    assert not decision(found).passed
-
-
-def test_what_is_secret_now_is_redacted_of_what_an_earlier_run_left() -> None:
-    before, now = orders(), orders(bad=(1,))
-    before[0]["trace"][-1]["output"] = "the pass is hunter2-hunter2"
-    baseline = evidence(before)
-    write_suite(now)
-    [suite] = evaluated(baseline=baseline).suites
-    assert "hunter2" in (suite.pack / "compare/baseline_delta.json").read_text()
-    [suite] = evaluated(baseline=baseline, secrets=("hunter2-hunter2",)).suites
-    assert "hunter2" not in (suite.pack / "compare/baseline_delta.json").read_text()
-    assert suite.comparison is not None
-    assert "hunter2" not in suite.comparison.model_dump_json()
-
-
 def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage() -> None:
     write_suite([{**case, "trace": []} for case in orders()])
     found = evaluated(baseline="auto", runs=RemoteError("Down.", remedy="Wait."))
     assert found.problem.startswith("No case of `s.json` could be judged")
     assert found.problem.endswith("The baseline could not be read: Down. Wait.")
-
-
-def test_a_judge_that_no_run_has_is_refused_in_a_policy() -> None:
-    with pytest.raises(InvalidInput, match="polcy"):
-        evaluated(policy=GatePolicy(safety={"polcy": "repeated"}))
 
 
 def registered() -> Registry:
@@ -259,16 +234,6 @@ def test_an_unchanged_suite_is_restored_from_the_baseline_without_a_call():
         changed = run(server, "changed", baseline=str(before.archive))
         assert changed.suites[0].candidate.summary.judging.calls == 2
         assert len(server.requests) == 6
-
-
-def test_a_key_is_in_no_file_of_the_job():
-    write_suite(judged("Refunded."))
-    with FakeOpenAi(ruled()) as server:
-        run(server, "out")
-        assert KEY in str(server.authorizations)
-    files = [path for path in Path().rglob("*") if path.is_file()]
-    assert len(files) > 5
-    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
 def test_a_change_cannot_name_address_key_provider_or_kept_replies():

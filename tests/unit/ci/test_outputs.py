@@ -113,19 +113,6 @@ def test_outputs_count_the_cases_of_all_suites() -> None:
     assert (values["baseline-run-id"], values["baseline-sha"]) == ("", "")
 
 
-def test_outputs_of_a_first_run_leave_empty_what_was_not_compared() -> None:
-    values = outputs_of(evaluated(), SETTINGS)
-    assert (values["pass-rate"], values["hard-fail-rate"]) == ("1", "0")
-    assert (values["regressed-cases"], values["new-hard-fail-cases"]) == ("", "")
-    assert outputs_of(evaluated(baseline=evidence()), SETTINGS)["regressed-cases"] == "0"
-
-
-def test_outputs_name_the_run_of_the_baseline_and_its_commit() -> None:
-    found = evaluated(baseline="auto", runs=[run_17()])
-    values = outputs_of(found, SETTINGS)
-    assert (values["baseline-run-id"], values["baseline-sha"]) == ("17", SHA)
-
-
 def run_17() -> EarlierRun:
     archive = Path(evidence()).read_bytes()
     return EarlierRun(
@@ -204,16 +191,6 @@ def test_the_report_says_what_it_rests_on() -> None:
     assert suite.baseline is not None
     assert (suite.baseline.how, suite.baseline.run_id, suite.baseline.sha) == ("newest run", "17", SHA)
     assert suite.baseline.age == "1 day"
-
-
-def test_the_report_says_that_a_changes_own_rules_were_not_applied() -> None:
-    made = job()
-    rules = replace(made.rules, pending=["It differs."], warnings=["Seen."])
-    found = evaluate(replace(made, rules=rules))
-    found.search.warnings.append("Damaged.")
-    report = report_of(found, made)
-    assert report.rule_changes.sentences == ["It differs."]
-    assert report.warnings == ["Seen.", "Damaged."]
 
 
 def note(found: Evaluation) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -135,19 +134,6 @@ def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None
     assert not OUT.exists()
 
 
-def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> None:
-    base = shop.repository.commit()
-    shop.evaluate()
-    shop.repository.commit()
-    shop.evaluate(bad=(3,))
-    shop.repository.branch("topic", base)
-    shop.repository.commit()
-    assert shop.evaluate(bad=(2,)) is ExitCode.NO
-    outputs = shop.outputs(3)
-    assert (outputs["baseline-run-id"], outputs["baseline-sha"]) == ("1", base)
-    assert outputs["regressed-cases"] == "1"
-
-
 def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
     shop.repository.git("remote", "add", "origin", str(shop.store / "nowhere.git"))
     assert shop.evaluate() is ExitCode.OK
@@ -204,15 +190,6 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     assert not (shop.store / "runs" / "2" / "run.json").exists()
 
 
-def test_outputs_are_a_file_of_the_run(shop: Shop) -> None:
-    shop.evaluate(bad=(1,), min_pass_rate="1")
-    outputs = shop.outputs(1)
-    assert (outputs["outcome"], outputs["pass-rate"]) == ("failed", "0.75")
-    assert outputs["comment-url"] == "agent-eval-out/comment.md"
-    assert shop.evaluate(suite="missing.json") is ExitCode.WRONG_REQUEST
-    assert shop.outputs(2)["outcome"] == "error"
-
-
 def test_a_store_that_cannot_be_written_costs_no_decision(shop: Shop) -> None:
     shop.store.write_text("a file")
     assert shop.evaluate() is ExitCode.OK
@@ -231,41 +208,6 @@ def test_outside_a_repository_the_newest_run_is_the_baseline(
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert shop.evaluate(bad=(2,)) is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "2"
-
-
-AGENT = """\
-import json, sys
-task = json.load(sys.stdin)
-calls = [{"tool": name, "arguments": {}} for name in ["lookup_order"]]
-json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
-"""
-
-
-def test_a_shallow_clone_gets_the_commit_where_it_began(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An agent on main, and on a branch that is cloned with its last commit alone."""
-    task = {
-        "case_id": "order-1",
-        "input": "Where is order 1?",
-        "policy": {"required_tools": ["lookup_order"]},
-        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-    }
-    shop.write("suite.json", json.dumps(make_suite(task)))
-    shop.write("agent.py", AGENT)
-    given = {"suite": "suite.json", "agent_command": f"{sys.executable} -S -E agent.py"}
-    base = shop.repository.commit()
-    shop.job(**given)
-    git = shop.repository.git
-    git("checkout", "--quiet", "-b", "topic")
-    shop.write("agent.py", AGENT.replace('["lookup_order"]', "[]"))
-    shop.repository.commit()
-    git("checkout", "--quiet", "main")
-    source, clone = f"file://{shop.repository.top}", tmp_path / "clone"
-    git("clone", "--quiet", "--depth", "1", "--branch", "topic", source, str(clone))
-    monkeypatch.chdir(clone)
-    shop.job(**given)
-    assert shop.outputs(2)["baseline-sha"] == base
 
 
 def test_a_run_on_another_branch_carries_no_counts_and_leaves_those_of_main(shop: Shop) -> None:
