@@ -71,9 +71,7 @@ def test_agent__that_writes_into_the_runners_files_gains_nothing(runner: Runner,
         assert "`GITHUB_OUTPUT`, `GITHUB_STEP_SUMMARY`." in shown
 
 
-def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__first_run_then_a_regression_that_is_named_and_blocked(runner: Runner) -> None:
     write(runner)
     first = runner.push(agent_command=COMMAND, parallel="4", min_pass_rate="1")
     assert (first.code, first.outcome, first.outputs["pass-rate"]) == (0, "no-baseline", "1")
@@ -82,8 +80,8 @@ def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
     write(runner, at(2, "tools.append('escalate')"))
     step = runner.pull_request(agent_command=COMMAND, agent_env="LANG", max_repairs="1")
     assert (step.code, step.outcome, step.outputs["regressed-cases"]) == (1, "failed", "1")
-    assert step.outputs["baseline-sha"] == tip_of(github.files)
-    [comment] = github.bodies(PULL)
+    assert step.outputs["baseline-sha"] == tip_of(runner.github.files)
+    [comment] = runner.github.bodies(PULL)
     assert "order-2" in comment
     assert "escalate" in comment
     assert f"--case order-2 --agent-command '{COMMAND}' --agent-env LANG --max-repairs 1" in comment
@@ -92,29 +90,25 @@ def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
     assert (again.code, again.outcome) == (0, "passed")
 
 
-def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(runner: Runner) -> None:
     write(runner, at(3, "sys.exit('out of ideas')"))
     first = runner.push(agent_command=COMMAND)
     assert (first.code, first.outcome, first.outputs["passed"]) == (0, "no-baseline", "false")
     assert first.outputs["pass-rate"] == "0.75"
     step = runner.pull_request(agent_command=COMMAND, min_pass_rate="1", baseline="none")
     assert (step.code, step.outcome) == (1, "failed")
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert "order-3" in comment
     assert "out of ideas" in comment
 
 
-def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(runner: Runner) -> None:
     write(runner)
     runner.upload(runner.push(agent_command=COMMAND), 400)
     write(runner, "import openai_of_another_name")
     step = runner.pull_request(agent_command=COMMAND)
     assert (step.code, step.outcome) == (1, "failed")
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert comment.splitlines()[2] == "## ❌ The agent crashes on all 4 cases · agent-eval"
     assert "ModuleNotFoundError" in comment.partition("| Case")[0]
     assert "**To do:** Install `openai_of_another_name` in `setup`" in comment
@@ -147,15 +141,13 @@ def test_setup__installs_what_the_agent_needs_without_seeing_secrets(runner: Run
     assert not any(word in said for word in ("AGENT_API_KEY", "GITHUB", "INPUT_", "AGENT_EVAL"))
 
 
-def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run(runner: Runner) -> None:
     write(runner)
     setup = "seq 1 500\necho 'no matching distribution' >&2\nfalse\ntouch went-on"
     step = runner.pull_request(agent_command=COMMAND, setup_command=setup)
     assert (step.code, step.outcome) == (4, "error")
     assert any("`setup` exited with code 1" in line for line in step.annotations)
-    for said in (step.log, step.summary, github.bodies(PULL)[0]):
+    for said in (step.log, step.summary, runner.github.bodies(PULL)[0]):
         assert "500\nno matching distribution" in said
         assert "\n400\n" not in said
     assert not (runner.workspace / "went-on").exists()
@@ -188,11 +180,9 @@ said = {"own": sorted(os.environ), "hidden": hidden, "token": any("%s" in str(te
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
-def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(runner: Runner) -> None:
     write(runner, SPY % TOKEN[:-1], total=1)  # the whole token may stand in no file of the workspace
-    github.add_run(500, status="in_progress")
+    runner.github.add_run(500, status="in_progress")
     inputs = {"agent_command": COMMAND, "agent_env": "LET_THROUGH, NOT_SET", "min_pass_rate": "1"}
     environ = {"LET_THROUGH": "yes", "OTHER": "no", "GITHUB_TOKEN": TOKEN, "ACTIONS_RUNTIME_TOKEN": TOKEN}
     command = (sys.executable, "-c", AS_IN_A_CONTAINER)

@@ -33,11 +33,9 @@ def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
     return left_on_main
 
 
-def test_merge_base__comes_before_newer_runs_on_main(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_merge_base__comes_before_newer_runs_on_main(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(450))
+    runner.upload(evidence, runner.github.add_run(450))
     assert runner.pull_request().outputs["baseline-run-id"] == "400"
 
 
@@ -57,20 +55,18 @@ def test_nearest_commit__before_the_base_where_that_has_no_run(runner: Runner, g
     assert "Run 399 left no artifact" in step.log
 
 
-def test_fork__whose_branch_is_called_main_is_no_baseline(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_fork__whose_branch_is_called_main_is_no_baseline(runner: Runner, evidence: Step) -> None:
     runner.write_suite(*orders())
     poisoned = runner.push(run_id=480)  # evidence in which everything passes
-    del github.runs[480]
+    del runner.github.runs[480]
     for run_id, event in ((490, "pull_request"), (491, "push")):
-        runner.upload(poisoned, github.add_run(run_id, event=event, fork=True, head_sha=BASE_SHA))
-    runner.upload(poisoned, github.add_run(492, event="pull_request", head_sha=BASE_SHA))
+        runner.upload(poisoned, runner.github.add_run(run_id, event=event, fork=True, head_sha=BASE_SHA))
+    runner.upload(poisoned, runner.github.add_run(492, event="pull_request", head_sha=BASE_SHA))
     runner.write_suite(*orders(bad=(2,)))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (0, "no-baseline")
-    assert "Run 490 was passed over" in github.bodies(PULL)[0]
-    assert github.downloads == []
+    assert "Run 490 was passed over" in runner.github.bodies(PULL)[0]
+    assert runner.github.downloads == []
 
 
 def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -82,24 +78,20 @@ def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, ev
 
 
 @pytest.mark.parametrize("when", ["listed", "between listing and download"])
-def test_expired__and_nothing_else_is_never_green(
-    runner: Runner, github: FakeGitHub, evidence: Step, when: str
-) -> None:
+def test_expired__and_nothing_else_is_never_green(runner: Runner, evidence: Step, when: str) -> None:
     runner.upload(evidence, 400, expired=when == "listed")
-    github.fail("GET", "/zip$", 410)
+    runner.github.fail("GET", "/zip$", 410)
     step = runner.pull_request()
     assert (step.code, step.outcome) == (3, "inconclusive")
-    assert "Nothing to compare with: main's evidence expired. Run main again" in github.bodies(PULL)[0]
-    assert "✅" not in github.bodies(PULL)[0]
+    assert "Nothing to compare with: main's evidence expired. Run main again" in runner.github.bodies(PULL)[0]
+    assert "✅" not in runner.github.bodies(PULL)[0]
 
 
-def test_download__goes_to_the_storage_without_the_token(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_download__goes_to_the_storage_without_the_token(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.pull_request()
-    assert [seen.authorized for seen in github.downloads] == [False]
-    assert all(seen.authorized for seen in github.requests)
+    assert [seen.authorized for seen in runner.github.downloads] == [False]
+    assert all(seen.authorized for seen in runner.github.requests)
 
 
 def tampered(evidence: Step, change: str) -> bytes:
@@ -224,15 +216,13 @@ def test_other_workflow_branch_and_artifact(runner: Runner, github: FakeGitHub, 
     assert "[evidence](" in github.bodies(PULL)[0]
 
 
-def test_missing_permission__is_an_error_that_names_it(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_missing_permission__is_an_error_that_names_it(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    github.permissions.discard("actions: read")
+    runner.github.permissions.discard("actions: read")
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
     assert any("actions: read" in line for line in step.annotations)
-    assert "actions: read" in github.bodies(PULL)[0]
+    assert "actions: read" in runner.github.bodies(PULL)[0]
 
 
 def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -276,18 +266,16 @@ def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
     assert "The evidence of run 400 could not be read" in github.bodies(PULL)[0]
 
 
-def test_storage__that_refuses_everything_is_an_outage(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_storage__that_refuses_everything_is_an_outage(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    github.fail_storage(403, times=99)
+    runner.upload(evidence, runner.github.add_run(390, head_sha=BASE_SHA))
+    runner.github.fail_storage(403, times=99)
     step = runner.pull_request(preset="release", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    first = github.bodies(PULL)[0].partition("<details")[0]
+    first = runner.github.bodies(PULL)[0].partition("<details")[0]
     assert "with HTTP 403" in first
     assert "Nor could that of 1 other run." in first
-    assert f"`{github.storage_url.removeprefix('http://')}`" in first
+    assert f"`{runner.github.storage_url.removeprefix('http://')}`" in first
 
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:

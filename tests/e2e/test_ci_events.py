@@ -53,14 +53,12 @@ def test_a_change_that_left_the_queue_passes_on_main_against_the_run_before(runn
     assert merged.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
 
 
-def test_a_scheduled_run_on_main_finds_what_got_worse_and_is_the_next_baseline(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_scheduled_run_on_main_finds_what_got_worse_and_is_the_next_baseline(runner: Runner) -> None:
     on_main(runner, BASE_BRANCH_RUN)
     nightly = on_main(runner, NIGHTLY, event="schedule", bad=(3,))
     assert (nightly.code, nightly.outcome) == (1, "failed")
     assert nightly.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
-    assert github.comments == {}
+    assert runner.github.comments == {}
     # The fault of the model is not that of the next change: it is compared with the night's run.
     runner.write_suite(*orders(bad=(3,)))
     changed = runner.pull_request(run_id=OWN_RUN, head=HEAD_SHA)

@@ -60,14 +60,12 @@ def test_trials_that_stay_lost_are_never_green(runner: Runner, github: FakeGitHu
     assert "3 cases never passed again here" in github.bodies(PULL)[0]
 
 
-def test_what_is_lost_once_passes_again_and_blocks_nothing(
-    runner: Runner, github: FakeGitHub, agent: Deployed
-) -> None:
+def test_what_is_lost_once_passes_again_and_blocks_nothing(runner: Runner, agent: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = down_for(2, 5, 8, times=1)
     step = changed(runner, agent)
     assert (step.code, step.outcome) == (0, "passed"), step.log
-    assert "3 cases failed once and passed again" in github.bodies(PULL)[0]
+    assert "3 cases failed once and passed again" in runner.github.bodies(PULL)[0]
     assert set(agent.asked[10:]) == {"order-2", "order-5", "order-8"}, "after all others"
 
 
@@ -79,27 +77,23 @@ def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, agent: Deplo
     assert (step.code, step.outcome) == (0, "passed"), step.log
 
 
-def test_losses_do_not_hide_a_regression(
-    runner: Runner, github: FakeGitHub, agent: Deployed, mains: Deployed
-) -> None:
+def test_losses_do_not_hide_a_regression(runner: Runner, agent: Deployed, mains: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = lambda case_id, number: (
         DOWN if case_id == "order-2" and number == 1 else ESCALATES if case_id == "order-3" else PASSES
     )
     step = changed(runner, agent, base_agent=mains.url)
     assert (step.code, step.outcome) == (1, "failed"), step.log
-    assert "1 case broke" in github.bodies(PULL)[0]
+    assert "1 case broke" in runner.github.bodies(PULL)[0]
 
 
-def test_an_outage_from_the_middle_on_stops_the_run(
-    runner: Runner, github: FakeGitHub, agent: Deployed
-) -> None:
+def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, agent: Deployed) -> None:
     baseline(runner, agent, total=30)
     agent.behave = lambda case_id, number: DOWN if len(agent.asked) > 15 else PASSES
     step = changed(runner, agent)
     assert (step.code, step.outcome) == (4, "error")
     assert len(agent.asked) == 20, "no trial was started after five in a row were lost"
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert "5 trials in a row were lost to the infrastructure" in comment
     assert "10 trials were not run. This says nothing about the change." in comment
     assert (runner.workspace / "agent-eval-out" / "shop" / "manifest.json").exists(), (
@@ -117,17 +111,15 @@ def test_an_agent_that_answers_503_itself_is_not_excused(
     assert "1 case broke" in github.bodies(PULL)[0]
 
 
-def test_a_gateway_that_comes_with_the_change_holds_once_merged(
-    runner: Runner, github: FakeGitHub, agent: Deployed
-) -> None:
+def test_a_gateway_that_comes_with_the_change_holds_once_merged(runner: Runner, agent: Deployed) -> None:
     """An agent that could call its own answers an outage would not be blamed for them."""
     write(runner)
-    github.files["agent-eval.yml"] = b"parallel: 1\n"
+    runner.github.files["agent-eval.yml"] = b"parallel: 1\n"
     runner.upload(runner.push(agent_url=agent.url), 400)
     (runner.workspace / "agent-eval.yml").write_text("parallel: 1\nagent: {gateway: true}\n")
     step = runner.pull_request(agent_url=agent.url)
     assert (step.code, step.outcome) == (0, "passed"), step.log
-    assert "`agent.gateway` false → true" in github.bodies(PULL)[0]
+    assert "`agent.gateway` false → true" in runner.github.bodies(PULL)[0]
 
 
 HOSTILE = {

@@ -123,14 +123,12 @@ def test_an_older_signed_baseline_stands_in(runner: Runner, github: FakeGitHub, 
     assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "390")
 
 
-def test_a_key_that_the_change_replaces_is_not_trusted_yet(
-    runner: Runner, github: FakeGitHub, signed: Step
-) -> None:
+def test_a_key_that_the_change_replaces_is_not_trusted_yet(runner: Runner, signed: Step) -> None:
     runner.upload(runner.push(signing_key=OTHER.pem().decode()), 400)
     (runner.workspace / "evidence.pub").write_bytes(OTHER.public.pem)
     step = runner.pull_request(baseline_public_key="evidence.pub")
     assert (step.code, step.outcome) == (4, "error")
-    assert "was not signed by a trusted key" in github.bodies(PULL)[0]
+    assert "was not signed by a trusted key" in runner.github.bodies(PULL)[0]
 
 
 @pytest.mark.parametrize("name", ["AGENT_EVAL_SIGNING_KEY", "AGENT_EVAL_ATTESTATION_SECRET"])

@@ -147,15 +147,13 @@ def test_recorded_traces_whose_evidence_expired_are_compared_with_the_bases_own(
     assert MEASURED in step.log
 
 
-def test_a_baseline_signed_by_the_key_before_is_used_while_both_are_named(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_baseline_signed_by_the_key_before_is_used_while_both_are_named(runner: Runner) -> None:
     """Row 60."""
     both = OTHER.public.pem + KEY.public.pem
-    github.add_run(400, head_sha=BASE_SHA)
+    runner.github.add_run(400, head_sha=BASE_SHA)
     runner.write_suite(*orders())
     (runner.workspace / "evidence.pub").write_bytes(both)
-    github.files["evidence.pub"] = both
+    runner.github.files["evidence.pub"] = both
     runner.upload(runner.push(signing_key=PEM), 400)
     step = runner.pull_request(baseline_public_key="evidence.pub", signing_key=OTHER.pem().decode())
     assert (step.code, step.outcome) == (0, "passed"), step.log

@@ -32,26 +32,22 @@ def uploaded(runner: InProcess) -> None:
     runner.write_suite(*orders(bad=(2,)))
 
 
-def test_outage__is_bounded_and_ends_as_not_evaluated(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.requests.clear()
-    github.fail("GET", "/actions/", 503, times=1000)
+def test_outage__is_bounded_and_ends_as_not_evaluated(runner: InProcess, uploaded: None) -> None:
+    runner.github.requests.clear()
+    runner.github.fail("GET", "/actions/", 503, times=1000)
     step = runner.pull_request(min_pass_rate="0.1", fail_on="never")
     assert (step.code, step.outcome) == (4, "error")
-    assert github.count("GET", "/actions/") == 5
+    assert runner.github.count("GET", "/actions/") == 5
     assert sum(runner.waits) < 60
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     assert comment.splitlines()[2].startswith("## 🛑 Not evaluated: ")
     assert "in 5 attempts (HTTP 503)" in comment.partition("<details")[0]
     assert "✅" not in comment.partition("<details")[0]
 
 
-def test_outage__of_everything_ends_before_anything_is_run(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
+def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, uploaded: None) -> None:
     for method in ("GET", "POST"):
-        github.fail(method, "", 500, times=1000)
+        runner.github.fail(method, "", 500, times=1000)
     step = runner.pull_request()
     assert step.code == 4
     assert "the tip of `main` is not known" in step.summary
@@ -71,14 +67,12 @@ def test_download__that_turns_out_larger_than_announced(
     assert "more than 1000 bytes" in github.bodies(PULL)[0]
 
 
-def test_repository__is_asked_for_what_the_event_does_not_say(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.add_run(500, status="in_progress", event="schedule")
+def test_repository__is_asked_for_what_the_event_does_not_say(runner: InProcess, uploaded: None) -> None:
+    runner.github.add_run(500, status="in_progress", event="schedule")
     environ = {"GITHUB_REPOSITORY_ID": ""}
     step = runner.start("schedule", {}, 500, BASE_SHA, "heads/main", {}, environ=environ)
     assert step.outputs["baseline-run-id"] == "400"
-    assert github.count("GET", "/repos/acme/shop$") == 2
+    assert runner.github.count("GET", "/repos/acme/shop$") == 2
 
 
 def test_job__without_a_run_has_no_history(runner: InProcess, uploaded: None) -> None:

@@ -56,13 +56,11 @@ def test_run__that_judged_no_case_is_an_error_that_says_why(
     assert any(sentence.strip("*") in line for line in step.annotations)
 
 
-def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(
-    runner: InProcess, github: FakeGitHub
-) -> None:
+def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(runner: InProcess) -> None:
     runner.write_suite(*orders())
     program = 'import sys; raise SystemExit(4 if b"order-1" in sys.stdin.buffer.read() else 3)'
-    github.files["agent.py"] = program.encode()
-    tip = tip_of(github.files)
+    runner.github.files["agent.py"] = program.encode()
+    tip = tip_of(runner.github.files)
     step = runner.push(commit=tip, agent_command=f"python3 {runner.workspace / 'agent.py'}", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
     assert "the agent exited with code 3 (in 3 of 4 cases)." in " ".join(step.annotations)

@@ -175,13 +175,11 @@ def test_withheld_baseline__of_one_run_is_passed_over_and_said(
     assert said in github.bodies(PULL)[0].replace("`", "")
 
 
-def test_limit__of_the_api_ends_the_search_at_once(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    api("/artifacts/9000/zip", **PRIMARY)(github)
+def test_limit__of_the_api_ends_the_search_at_once(runner: InProcess, evidence: Step) -> None:
+    runner.upload(evidence, runner.github.add_run(390, head_sha=BASE_SHA))
+    api("/artifacts/9000/zip", **PRIMARY)(runner.github)
     assert runner.pull_request().outcome == "error"
-    assert github.count("GET", "/zip$") == 1
+    assert runner.github.count("GET", "/zip$") == 1
     assert runner.waits == []
 
 
@@ -206,10 +204,8 @@ def test_base_branch__keeps_its_evidence_when_its_own_baseline_is_withheld(
     assert step.archive
 
 
-def test_comment__that_a_limit_prevents_names_the_limit(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    github.fail("POST", "/issues/7/comments", times=ALWAYS, **PRIMARY)
+def test_comment__that_a_limit_prevents_names_the_limit(runner: InProcess, evidence: Step) -> None:
+    runner.github.fail("POST", "/issues/7/comments", times=ALWAYS, **PRIMARY)
     step = runner.pull_request()
     assert step.outcome == "failed"
     said = " ".join(step.annotations)

@@ -81,11 +81,9 @@ def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
     assert said in runner.pull_request().report
 
 
-def test_several_artifacts__of_one_build_are_not_chosen_between(
-    runner: BuildkiteRunner, buildkite: FakeBuildkite
-) -> None:
+def test_several_artifacts__of_one_build_are_not_chosen_between(runner: BuildkiteRunner) -> None:
     runner.push(400)
-    buildkite.add_artifact(400, EVIDENCE, b"another")
+    runner.buildkite.add_artifact(400, EVIDENCE, b"another")
     assert "Several jobs" in runner.pull_request().report
 
 

@@ -38,14 +38,12 @@ def test_merge_base__is_found_on_a_later_page(runner: CircleCIRunner, circleci: 
     assert "merge base" in runner.branch().report
 
 
-def test_main__is_compared_with_the_pipeline_before_it(
-    runner: CircleCIRunner, circleci: FakeCircleCI
-) -> None:
+def test_main__is_compared_with_the_pipeline_before_it(runner: CircleCIRunner) -> None:
     runner.push(400)
-    circleci.add_pipeline(402)
+    runner.circleci.add_pipeline(402)
     runner.write_suite(*orders(bad=(1,)))
     assert runner.push(401).code == 1
-    assert circleci.count(identity("pipeline 402")) == 0
+    assert runner.circleci.count(identity("pipeline 402")) == 0
 
 
 @pytest.mark.parametrize(

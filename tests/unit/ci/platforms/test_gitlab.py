@@ -37,9 +37,7 @@ def runner(tmp_path: Path, gitlab: FakeGitLab, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("inputs", [{}, JOB_TOKEN], ids=["project", "job"])
-def test_regressed__change_fails_the_job_and_says_so(
-    runner: GitLabRunner, gitlab: FakeGitLab, inputs: dict[str, str]
-) -> None:
+def test_regressed__change_fails_the_job_and_says_so(runner: GitLabRunner, inputs: dict[str, str]) -> None:
     assert runner.push(400).code == 0
     runner.write_suite(*orders(bad=(2,)))
     step = runner.merge_request(**inputs)
@@ -47,10 +45,10 @@ def test_regressed__change_fails_the_job_and_says_so(
     assert "order-2" in step.report
     assert "merge base" in step.report
     if inputs:
-        assert gitlab.bodies() == []
+        assert runner.gitlab.bodies() == []
         assert "set `gitlab-token`" in step.log
     else:
-        assert "order-2" in gitlab.bodies()[0]
+        assert "order-2" in runner.gitlab.bodies()[0]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +107,8 @@ def test_what_cannot_be_evaluated__is_an_error_that_says_why(
     assert (step.code, said in step.log) == (code, True), step.log
 
 
-def test_job_token__without_premium_says_which_token_is_needed(
-    runner: GitLabRunner, gitlab: FakeGitLab
-) -> None:
-    gitlab.premium = False
+def test_job_token__without_premium_says_which_token_is_needed(runner: GitLabRunner) -> None:
+    runner.gitlab.premium = False
     runner.push(400, **JOB_TOKEN)
     step = runner.merge_request(**JOB_TOKEN)
     assert step.code == 4
@@ -120,14 +116,12 @@ def test_job_token__without_premium_says_which_token_is_needed(
     assert "Premium" in step.report
 
 
-def test_fork__pipeline_in_the_fork_writes_no_note_and_has_no_history(
-    runner: GitLabRunner, gitlab: FakeGitLab
-) -> None:
+def test_fork__pipeline_in_the_fork_writes_no_note_and_has_no_history(runner: GitLabRunner) -> None:
     runner.push(400)
-    gitlab.fail("GET", "/jobs", 404, times=9)
+    runner.gitlab.fail("GET", "/jobs", 404, times=9)
     step = runner.merge_request(source=FORK, runs_in=FORK, **JOB_TOKEN)
     assert step.code == 0, step.log
-    assert gitlab.bodies() == []
+    assert runner.gitlab.bodies() == []
     assert "whose token may not read" in step.report
 
 
@@ -179,10 +173,8 @@ def test_note__of_another_author_is_never_replaced(runner: GitLabRunner, gitlab:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
-def test_note__that_is_refused_leaves_the_decision(
-    runner: GitLabRunner, gitlab: FakeGitLab, status: int
-) -> None:
-    gitlab.fail("POST", "/notes", status, times=9)
+def test_note__that_is_refused_leaves_the_decision(runner: GitLabRunner, status: int) -> None:
+    runner.gitlab.fail("POST", "/notes", status, times=9)
     step = runner.merge_request()
     assert (step.code, "Warning: " in step.log) == (0, True)
 

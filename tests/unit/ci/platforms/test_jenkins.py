@@ -33,10 +33,8 @@ def pushed(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
     assert runner.push(40).code == 0
 
 
-def test_first_run__of_a_job_without_finished_builds_passes(
-    runner: JenkinsRunner, jenkins: FakeJenkins
-) -> None:
-    jenkins.add_build(MAIN, 1, runner.base, None, result=None)
+def test_first_run__of_a_job_without_finished_builds_passes(runner: JenkinsRunner) -> None:
+    runner.jenkins.add_build(MAIN, 1, runner.base, None, result=None)
     step = runner.pull_request()
     assert step.code == 0, step.log
     assert "no finished run of the base" in step.report
@@ -70,18 +68,16 @@ def test_branch__with_a_slash_is_encoded_twice(runner: JenkinsRunner, jenkins: F
     assert f"{job}/api/json" in jenkins.paths
 
 
-def test_job_of_one_branch__is_compared_with_its_own_builds(
-    runner: JenkinsRunner, jenkins: FakeJenkins
-) -> None:
-    jenkins.builds[PR] = []
+def test_job_of_one_branch__is_compared_with_its_own_builds(runner: JenkinsRunner) -> None:
+    runner.jenkins.builds[PR] = []
     runner.push(1)
-    jenkins.add_build(PR, 2, runner.base, runner.evidence())
+    runner.jenkins.add_build(PR, 2, runner.base, runner.evidence())
     runner.write_suite(*orders(bad=(1,)))
-    jenkins.paths.clear()
+    runner.jenkins.paths.clear()
     step = runner.pull_request(environ={"BRANCH_NAME": "", "CHANGE_ID": "", "CHANGE_TARGET": ""})
     assert step.code == 1, step.log
-    assert any(path.startswith(f"{PR}/2/artifact") for path in jenkins.paths)
-    assert f"{MAIN}/api/json" not in jenkins.paths
+    assert any(path.startswith(f"{PR}/2/artifact") for path in runner.jenkins.paths)
+    assert f"{MAIN}/api/json" not in runner.jenkins.paths
 
 
 NOT_FOUND = "answers 404 also where an account may not look"
@@ -105,10 +101,8 @@ def test_what_cannot_be_evaluated__is_an_error_that_says_why(
     assert (step.code, said in step.log + step.report) == (code, True), step.log
 
 
-def test_anonymous__reads_where_jenkins_lets_it(
-    runner: JenkinsRunner, jenkins: FakeJenkins, pushed: None
-) -> None:
-    jenkins.anonymous_may_read = True
+def test_anonymous__reads_where_jenkins_lets_it(runner: JenkinsRunner, pushed: None) -> None:
+    runner.jenkins.anonymous_may_read = True
     assert "merge base" in runner.pull_request(jenkins_token="").report
 
 
