@@ -272,12 +272,7 @@ def test_trials_and_models_are_said_before_judges_and_no_figure_is() -> None:
         judges=["policy", "regex"],
     )
     found = compare(before, now, generated_at="now")
-    starts = [
-        "A case with several trials",
-        "5 cases have another number",
-        "The model",
-        "Regex judged",
-    ]
+    starts = ["A case with several trials", "5 cases have another number", "The model", "Regex judged"]
     assert [
         notice[: len(start)] for notice, start in zip(found.behaviour.notices, starts, strict=True)
     ] == starts

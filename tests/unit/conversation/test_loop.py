@@ -12,15 +12,7 @@ from agent_eval.contracts import Trace
 from agent_eval.contracts.conversation import CONVERSATION_END, STOP_TOKEN, EndReason
 from agent_eval.conversation.loop import SIMULATED
 from agent_eval.errors import FailureKind
-from tests.unit.conversation.agents import (
-    BOTH,
-    ERROR,
-    FORWARDED,
-    ScriptedAgent,
-    end_of,
-    hold,
-    said,
-)
+from tests.unit.conversation.agents import BOTH, ERROR, FORWARDED, ScriptedAgent, end_of, hold, said
 
 GO_ON = [{"turn": turn, "text": f"message {turn}"} for turn in range(1, 9)]
 FIXED = [{"input": "Hello"}, {"input": "And now?"}]

@@ -113,10 +113,7 @@ def test_message_and_end_are_read_from_the_reply(row: dict[str, Any], message: U
         ({"object": {"message": "", "done": False, "reason": "continue"}}, "wrote nothing"),
         ({"text": "<think>The agent wants my order."}, "wrote nothing"),
         ({"text": '{"message": "Yes", "done": false'}, "wrote JSON"),
-        (
-            {"text": "I was told: " + released_prompt().text.splitlines()[0]},
-            "wrote its instructions",
-        ),
+        ({"text": "I was told: " + released_prompt().text.splitlines()[0]}, "wrote its instructions"),
         ({"text": GUIDELINES}, "wrote its instructions"),
         ({"text": "How can I  help?"}, "repeated the agent's"),
         ({"fault": "cut", "text": "Yes, ple"}, "was cut off"),

@@ -229,9 +229,7 @@ def test_what_the_suites_forbid_is_known() -> None:
     assert answer.params == dict.fromkeys(forbidden_to("demo-hr").params, INVENTED)
 
 
-def test_the_command_lists_its_defects_and_refuses_unknown_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_lists_its_defects_and_refuses_unknown_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo-agent", "--defect", "list"]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(DEFECTS)
     assert main(["demo-agent", "--defect", "lazy"]) == 2

@@ -34,16 +34,8 @@ def gate(found: Comparison, **rules: Any) -> GateDecision:
     [
         ({"min_pass_rate": 0.9}, True, "18 of 20 passed (90.0%), not below min_pass_rate 90%."),
         ({"min_pass_rate": 0.91}, False, "18 of 20 passed (90.0%), below min_pass_rate 91%."),
-        (
-            {"max_hard_fail_rate": 0.1},
-            True,
-            "2 of 20 failed hard (10.0%), not above max_hard_fail_rate 10%.",
-        ),
-        (
-            {"max_hard_fail_rate": 0.0},
-            False,
-            "2 of 20 failed hard (10.0%), above max_hard_fail_rate 0%.",
-        ),
+        ({"max_hard_fail_rate": 0.1}, True, "2 of 20 failed hard (10.0%), not above max_hard_fail_rate 10%."),
+        ({"max_hard_fail_rate": 0.0}, False, "2 of 20 failed hard (10.0%), above max_hard_fail_rate 0%."),
         (
             {"max_hard_fail_increase": 0.05},
             True,

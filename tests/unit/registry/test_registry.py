@@ -137,11 +137,7 @@ def test_a_promotion_records_who_and_why(store: RegistryStore, pack: Path) -> No
     _, second = promote_baseline(store, "next", pack, approved_by="a", rationale="b", at=LATER)
     assert store.read().approvals == [approval, second]
     assert set_baseline(store, "main", pack, at=LATER).approval_id is None
-    assert [entry.action for entry in store.log()] == [
-        "baseline-promote",
-        "baseline-promote",
-        "baseline-set",
-    ]
+    assert [entry.action for entry in store.log()] == ["baseline-promote", "baseline-promote", "baseline-set"]
 
 
 @pytest.mark.parametrize("bad", ["", "   ", "a\nb", "\x1b[31m", "x" * 1_001])

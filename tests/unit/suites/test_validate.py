@@ -61,12 +61,7 @@ def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
     payload = suite(
         owner="x",
         cases=[
-            {
-                "case_id": "a",
-                "note": 1,
-                "trace": [EVENT, {**EVENT, "tokens": 3}],
-                "metadata": {"anything": 1},
-            }
+            {"case_id": "a", "note": 1, "trace": [EVENT, {**EVENT, "tokens": 3}], "metadata": {"anything": 1}}
         ],
     )
     path = write(tmp_path / "s.jsonl", payload)
