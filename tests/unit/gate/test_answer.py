@@ -92,10 +92,6 @@ ENDS: dict[str, tuple[Question, Script, BaseAgent, dict[str, Any]]] = {
         ONE, Script(change=failing("a")), BESIDE,
         {"broken": {"a"}, "failed": True, "is_open": False, "sides": ["base", "change"] * 8},
     ),
-    "a case that passes again is none": (
-        ONE, Script(), BESIDE,
-        {"again": {"a"}, "failed": False, "is_open": False, "sides": ["base", "change"] * 5},
-    ),
     "nothing is run where nothing fails": (
         steady(now={"a": 1}), Script(), BESIDE, {"is_open": False, "log": [], "again": 0},
     ),
@@ -135,9 +131,6 @@ ENDS: dict[str, tuple[Question, Script, BaseAgent, dict[str, Any]]] = {
         ONE, Script(change={"a": [PASSED, UNJUDGED]}), BESIDE,
         {"open": {"a": "unjudged"}, "sides": ["base", "change"] * 2},
     ),
-    "a base that cannot be built clears nothing": (
-        ONE, Script(change=failing("a")), BROKEN, {"open": {"a": "base-cannot-run"}, "sides": ["change"] * 8},
-    ),
     "where the base cannot be built passing again clears": (
         ONE, Script(), BROKEN, {"open": {}, "sides": ["change"]},
     ),
@@ -147,18 +140,8 @@ ENDS: dict[str, tuple[Question, Script, BaseAgent, dict[str, Any]]] = {
     "no passed trial of an altered change counts": (
         ONE, altered("change", {}), BESIDE, {"open": {"a": "altered"}, "failed": False},
     ),
-    "no failed trial of an altered change counts": (
-        ONE, altered("change", failing("a")), BESIDE, {"open": {"a": "altered"}, "failed": False},
-    ),
-    "no trial of an altered base counts": (
-        ONE, altered("base", failing("a")), BESIDE, {"open": {"a": "altered"}, "failed": False},
-    ),
     "what passes again needs no base": (
         ONE, altered("base", {"a": [FAILED] * 3 + [PASSED]}), BESIDE, {"open": {}, "failed": False},
-    ),
-    "an unchanged agent runs no case again": (
-        ONE, Script(change=failing("a")), BaseAgent("beside", is_unchanged=True),
-        {"log": [], "is_open": False, "failed": False},
     ),
     # Beyond the budget, and the whole suite.
     "cases beyond the budget that pass in the rounds are none": (
