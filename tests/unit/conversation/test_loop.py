@@ -113,14 +113,10 @@ def test_each_turn_has_120_seconds_or_its_own_timeout(
         (BOTH, [GO_ON[0], goal("Bye")], EndReason.AGENT_ERROR, ["escalation", "goal", "turn-limit"]),
         (FORWARDED, [GO_ON[0], goal("Bye")], EndReason.ESCALATION, ["goal", "turn-limit"]),
         ("ok", [GO_ON[0], goal("Bye")], EndReason.GOAL, ["turn-limit"]),
-        (
-            FailureKind.INFRASTRUCTURE,
-            [GO_ON[0], goal("Bye")],
-            EndReason.AGENT_INFRASTRUCTURE,
-            ["goal", "turn-limit"],
-        ),
+        (FailureKind.INFRASTRUCTURE, [GO_ON[0], goal("Bye")], EndReason.AGENT_INFRASTRUCTURE,
+         ["goal", "turn-limit"]),
     ],
-)
+)  # fmt: skip
 def test_the_first_reason_stays_and_later_facts_are_flags(
     answer: Any, rows: list[dict[str, Any]], reason: EndReason, flags: list[str]
 ) -> None:

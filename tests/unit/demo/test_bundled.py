@@ -91,21 +91,13 @@ def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -
         ("git@github.com:acme/shop.git", [], [".github/workflows/agent-eval.yml"], []),
         ("https://gitlab.acme.example/shop.git", [], [".gitlab-ci.yml"], []),
         (None, [".github/dependabot.yml"], [".github/workflows/agent-eval.yml"], []),
-        (
-            "git@gitlab.com:acme/shop.git",
-            [".gitlab-ci.yml"],
-            [".gitlab/agent-eval.yml"],
-            ["Add to .gitlab-ci.yml: include: [{local: .gitlab/agent-eval.yml}]"],
-        ),
-        (
-            "https://bitbucket.org/acme/shop",
-            ["Jenkinsfile"],
-            [],
-            ["Add to Jenkinsfile the job that `agent-eval init --ci jenkins --out DIRECTORY` writes."],
-        ),
+        ("git@gitlab.com:acme/shop.git", [".gitlab-ci.yml"], [".gitlab/agent-eval.yml"],
+         ["Add to .gitlab-ci.yml: include: [{local: .gitlab/agent-eval.yml}]"]),
+        ("https://bitbucket.org/acme/shop", ["Jenkinsfile"], [],
+         ["Add to Jenkinsfile the job that `agent-eval init --ci jenkins --out DIRECTORY` writes."]),
     ],
     ids=["nothing known", "github", "gitlab", "a folder of github", "a file of gitlab", "a Jenkinsfile"],
-)
+)  # fmt: skip
 def test_scaffold__writes_for_the_platform_that_the_repository_uses_and_leaves_its_files_alone(
     remote: str | None, there: list[str], written: list[str], to_add: list[str], tmp_path: Path
 ) -> None:

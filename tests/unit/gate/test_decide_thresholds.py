@@ -44,15 +44,11 @@ ROSE = "The hard-fail rate rose by 5.0 points (1 to 2 of 20 compared cases)"
         ("max_hard_fail_increase", 0.0, False, f"{ROSE}, above max_hard_fail_increase 0 points."),
         ("max_regressed_cases", 1, True, "1 case regressed, not above max_regressed_cases 1."),
         ("max_regressed_cases", 0, False, "1 case regressed, above max_regressed_cases 0."),
-        (
-            "max_new_hard_fail_cases",
-            1,
-            True,
-            "1 case newly failed hard, not above max_new_hard_fail_cases 1.",
-        ),
+        ("max_new_hard_fail_cases", 1, True,
+         "1 case newly failed hard, not above max_new_hard_fail_cases 1."),
         ("max_new_hard_fail_cases", 0, False, "1 case newly failed hard, above max_new_hard_fail_cases 0."),
     ],
-)
+)  # fmt: skip
 def test_each_rule_decides_at_its_threshold_and_says_its_numbers(
     rule: str, threshold: float, passed: bool, message: str
 ) -> None:

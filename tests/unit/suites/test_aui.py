@@ -172,28 +172,18 @@ FAULTS: list[tuple[str, Any, list[str]]] = [
     ("kind null", suite({**LLM, "strict": None}), ["$.tests[0].evaluations[0].strict"]),
     ("kind llm", suite({**LLM, "strict": "llm"}), ["$.tests[0].evaluations[0].strict"]),
     ("kind a list", suite({**LLM, "strict": ["escalated"]}), ["$.tests[0].evaluations[0].strict"]),
-    *[
-        (f"{kind} without {field}", suite({**LLM, "strict": kind, **without(field, given)}), [place])
-        for kind in STRICT_KINDS
-        for given in [dict.fromkeys(FIELDS[kind], "X")]
-        for field in FIELDS[kind]
-        for place in [f"$.tests[0].evaluations[0].{field}"]
-    ],
+    *[(f"{kind} without {field}", suite({**LLM, "strict": kind, **without(field, given)}),
+        [place]) for kind in STRICT_KINDS for given in [dict.fromkeys(FIELDS[kind],
+        "X")] for field in FIELDS[kind] for place in [f"$.tests[0].evaluations[0].{field}"]],
     ("18 toolName empty", suite({**TOOL, "toolName": ""}), ["$.tests[0].evaluations[0].toolName"]),
-    *[
-        (f"24 beforeTurn {value!r}", suite({**BEFORE, "beforeTurn": value}), [place])
-        for value in (0, -1, 2.5, "3", True, None)
-        for place in ["$.tests[0].evaluations[0].beforeTurn"]
-    ],
+    *[(f"24 beforeTurn {value!r}", suite({**BEFORE, "beforeTurn": value}), [place]) for value in (0, -1, 2.5,
+        "3", True, None) for place in ["$.tests[0].evaluations[0].beforeTurn"]],
     ("30 beforeTurn of another", suite({**TOOL, "beforeTurn": 3}), ["$.tests[0].evaluations[0].beforeTurn"]),
     ("toolName without strict", suite({**LLM, "toolName": "R"}), ["$.tests[0].evaluations[0].toolName"]),
-    *[
-        (f"43 paramValue {value!r}", suite({**PARAM, "paramValue": value}), [place])
-        for value in ("", None, "undefined", [], {})
-        for place in ["$.tests[0].evaluations[0].paramValue"]
-    ],
+    *[(f"43 paramValue {value!r}", suite({**PARAM, "paramValue": value}), [place]) for value in ("", None,
+        "undefined", [], {}) for place in ["$.tests[0].evaluations[0].paramValue"]],
     ("unknown field", suite({**TOOL, "toolname": "R"}), ["$.tests[0].evaluations[0].toolname"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("payload", "expected"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])

@@ -20,17 +20,10 @@ OLD: dict[str, Any] = {
     "dataset_id": "d",
     "metadata": {"schema_version": "0.1.0", "owner": "qa"},
     "team": "x",
-    "cases": [
-        {
-            "case_id": "a",
-            "expected": {"total": 3},
-            "regex": ["^x"],
-            "tool_contracts": {"t": {"required": ["id"], "forbidden": ["all"], "note": 1}, "odd": 3},
-            "trace": [{"actor": "agent", "type": "message"}, {"actor": "agent", "type": "message"}],
-            "own": [1],
-        }
-    ],
-}
+    "cases": [{"case_id": "a", "expected": {"total": 3}, "regex": ["^x"],
+        "tool_contracts": {"t": {"required": ["id"], "forbidden": ["all"], "note": 1}, "odd": 3},
+        "trace": [{"actor": "agent", "type": "message"}, {"actor": "agent", "type": "message"}], "own": [1]}],
+}  # fmt: skip
 
 
 def test_old_names_become_current_ones_and_the_rest_stays() -> None:

@@ -103,20 +103,14 @@ WRONG_CASES: list[tuple[Any, str, str]] = [
     (case(trace=[event(True)]), "trace[0].idx must be an integer, not true", "trace[0].idx"),
     (case(trace=[event(), 5]), "trace[1] must be an object, not 5", "trace[1]"),
     (case(trace=[{"idx": 0, "actor": "agent"}]), "trace[0].type is missing", "trace[0].type"),
-    (
-        case(trace=[event(latency_ms="1")]),
-        'trace[0].latency_ms must be a number, not "1"',
-        "trace[0].latency_ms",
-    ),
+    (case(trace=[event(latency_ms="1")]), 'trace[0].latency_ms must be a number, not "1"',
+     "trace[0].latency_ms"),
     (case(json_schema=1), "json_schema must be an object, true or false, not 1", "json_schema"),
     (case(regex="x"), 'regex must be an array, not "x"', "regex"),
     (case(policy=None), "policy must be an object, not null", "policy"),
-    (
-        case(tool_contracts={"a b": {"required": "x"}}),
-        'tool_contracts["a b"].required must be an array, not "x"',
-        'tool_contracts["a b"].required',
-    ),
-]
+    (case(tool_contracts={"a b": {"required": "x"}}),
+     'tool_contracts["a b"].required must be an array, not "x"', 'tool_contracts["a b"].required'),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("raw", "message", "field"), WRONG_CASES, ids=[name for _, name, _ in WRONG_CASES])
@@ -161,11 +155,8 @@ def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
         ('{"dataset_id": "d", "metadata": [], "cases": []}', "metadata must be an object, not []"),
         ('{"dataset_id": "d", "schema_version": "9.9.9", "cases": []}', '"9.9.9" is not a version'),
         ('{"dataset_id": "d", "metadata": {"schema_version": 1}, "cases": []}', "1 is not a version"),
-        (
-            '{"dataset_id": "d", "schema_version": "1.0.0", "metadata": {"schema_version": "1.1.0"},'
-            ' "cases": []}',
-            "contradicts",
-        ),
+        ('{"dataset_id": "d", "schema_version": "1.0.0", "metadata": {"schema_version": "1.1.0"},'
+         ' "cases": []}', "contradicts"),
         ('{"dataset_id": "d", "dataset_id": "e", "cases": []}', "duplicate key"),
         ('{"dataset_id": "d", "cases": [NaN]}', "NaN"),
         ('{"dataset_id": "d", "cases": [', "ends before"),
@@ -173,7 +164,7 @@ def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
         ('{"dataset_id": "d", "cases": ' + "[" * 200_000, "nested deeper"),
     ],
     ids=range(16),
-)
+)  # fmt: skip
 def test_wrong_document_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "s.json"
     path.write_text(text)
