@@ -142,21 +142,8 @@ def test_no_command_takes_a_pack_that_contradicts_itself(
     monkeypatch.chdir(pack.parent)
     shutil.copytree(pack, "true")
     Path("key.pem").write_bytes(SigningKey.generate().pem())
-    assert (
-        main(
-            [
-                "registry",
-                "baseline-set",
-                "--name",
-                "main",
-                "--run",
-                "true",
-                "--registry-path",
-                "registry.json",
-            ]
-        )
-        == 0
-    )
+    registry = "registry baseline-set --name main --run true --registry-path registry.json"
+    assert main(registry.split()) == 0
     capsys.readouterr()
     name, change, words = TRICKS[trick]
     forge(pack, name, change)
