@@ -58,13 +58,9 @@ def case_of(number: int, text: str, answer: str) -> dict[str, Any]:
     trace = trace_of(text)
     trace[-1]["output"] = f"{text} {answer}"
     return {
-        "case_id": f"{number} {text}",
-        "input": {text: text},
-        "expected_output": text,
-        "regex_patterns": [text],
-        "metadata": {text: text},
-        "trace": trace,
-    }
+        "case_id": f"{number} {text}", "input": {text: text}, "expected_output": text,
+        "regex_patterns": [text], "metadata": {text: text}, "trace": trace,
+    }  # fmt: skip
 
 
 def pack_at(

@@ -22,16 +22,10 @@ LONG = "a" * 1_000_000 + "!"
 
 JUDGES = Path(agent_eval.judges.__file__).parent
 OWN_PATTERNS_ONLY = {
-    "base.py",
-    "builtin/final_output.py",
-    "builtin/llm.py",
-    "builtin/prompt_injection.py",
-    "builtin/replay_contract.py",
-    "builtin/tool_abuse.py",
-    "matching/re2.py",
-    "matching/transcript.py",
+    "base.py", "builtin/final_output.py", "builtin/llm.py", "builtin/prompt_injection.py",
+    "builtin/replay_contract.py", "builtin/tool_abuse.py", "matching/re2.py", "matching/transcript.py",
     "reading.py",
-}
+}  # fmt: skip
 """These use Python's engine, for patterns that are written in the module itself."""
 
 

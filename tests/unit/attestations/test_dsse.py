@@ -58,25 +58,14 @@ WHOLE = Envelope.signed(b"{}", KEY).to_json()
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        [],
-        {},
-        {**WHOLE, "payload": None},
-        {**WHOLE, "payload": ""},
-        {**WHOLE, "payload": "e30"},
-        {**WHOLE, "payload": "e31="},
-        {**WHOLE, "payload": 7},
-        {**WHOLE, "payloadType": None},
-        {**WHOLE, "payloadType": "application/vnd.in-toto+json "},
-        {**WHOLE, "signatures": None},
-        {**WHOLE, "signatures": {}},
-        {**WHOLE, "signatures": []},
-        {**WHOLE, "signatures": ["x"]},
-        {**WHOLE, "signatures": WHOLE["signatures"] * 2},
-        {**WHOLE, "signatures": [{"sig": 7}]},
+        None, [], {}, {**WHOLE, "payload": None}, {**WHOLE, "payload": ""}, {**WHOLE, "payload": "e30"},
+        {**WHOLE, "payload": "e31="}, {**WHOLE, "payload": 7}, {**WHOLE, "payloadType": None},
+        {**WHOLE, "payloadType": "application/vnd.in-toto+json "}, {**WHOLE, "signatures": None},
+        {**WHOLE, "signatures": {}}, {**WHOLE, "signatures": []}, {**WHOLE, "signatures": ["x"]},
+        {**WHOLE, "signatures": WHOLE["signatures"] * 2}, {**WHOLE, "signatures": [{"sig": 7}]},
         {**WHOLE, "signatures": [{**WHOLE["signatures"][0], "keyid": 7}]},
     ],
-)
+)  # fmt: skip
 def test_what_is_no_envelope_is_refused(value: Any) -> None:
     with pytest.raises(MalformedAttestation, match=r"^place: is malformed: "):
         Envelope.parse(value, source="place")

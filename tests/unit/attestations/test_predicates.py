@@ -79,13 +79,9 @@ def test_subjects_are_the_manifest_and_the_agent_where_its_digest_is_known(
 
 def passed_decision(**fields: object) -> GateDecision:
     values = {
-        "generated_at": "2026-01-14T11:00:00+01:00",
-        "gate_status": GateStatus.PASSED,
-        "passed": True,
-        "thresholds": Thresholds(min_pass_rate=0.9),
-        "candidate_run_id": "run-1",
-        **fields,
-    }
+        "generated_at": "2026-01-14T11:00:00+01:00", "gate_status": GateStatus.PASSED, "passed": True,
+        "thresholds": Thresholds(min_pass_rate=0.9), "candidate_run_id": "run-1", **fields,
+    }  # fmt: skip
     return GateDecision.model_validate(values)
 
 
@@ -125,13 +121,10 @@ def test_without_a_baseline_no_comparison_is_claimed() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"gate_status": GateStatus.FAILED},
-        {"gate_status": GateStatus.INCONCLUSIVE},
-        {"gate_status": GateStatus.NO_BASELINE},
-        {"passed": False},
-        {"blocks": True},
+        {"gate_status": GateStatus.FAILED}, {"gate_status": GateStatus.INCONCLUSIVE},
+        {"gate_status": GateStatus.NO_BASELINE}, {"passed": False}, {"blocks": True},
     ],
-)
+)  # fmt: skip
 def test_a_gate_that_did_not_pass_has_no_predicate(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="did not pass"):
         gate_predicate(make_config(), passed_decision(**fields), DIGEST)

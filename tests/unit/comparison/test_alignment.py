@@ -83,11 +83,8 @@ def test_calls_far_behind_are_compared_like_the_first() -> None:
     assert counted(tools("a250 p"), tools("a250 d")) == {"same a": 250, "removed p": 1, "added d": 1}
     assert counted(tools("a250"), tools("a900")) == {"same a": 250, "added a": 650}
     assert counted(tools("a20000 p"), tools("a19000 d")) == {
-        "same a": 19_000,
-        "removed a": 1_000,
-        "removed p": 1,
-        "added d": 1,
-    }
+        "same a": 19_000, "removed a": 1_000, "removed p": 1, "added d": 1,
+    }  # fmt: skip
 
 
 def test_very_many_calls_with_other_arguments_keep_their_place() -> None:
@@ -103,11 +100,8 @@ def test_one_call_less_among_very_many_different_ones_is_one_call_less() -> None
     calls = [("search", str(number)) for number in range(5_000)]
     aligned = align([("x", ""), *calls, ("x", "")], [("y", ""), *calls[:17], *calls[18:], ("y", "")])
     assert Counter(f"{step.kind} {step.tool}" for step in aligned.steps) == {
-        "same search": 4_999,
-        "removed search": 1,
-        "removed x": 2,
-        "added y": 2,
-    }
+        "same search": 4_999, "removed search": 1, "removed x": 2, "added y": 2,
+    }  # fmt: skip
     assert not aligned.coarse
 
 

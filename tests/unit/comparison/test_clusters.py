@@ -58,11 +58,8 @@ def test_clusters_are_ranked_by_growth_with_the_cases_that_are_new_in_them() -> 
     )
     slow, wrong = found.failure_clusters.delta_ranked
     assert (slow.cluster, slow.baseline_count, slow.candidate_count, slow.delta) == (
-        "policy: slow by … s",
-        1,
-        3,
-        2,
-    )
+        "policy: slow by … s", 1, 3, 2,
+    )  # fmt: skip
     assert slow.case_ids == ["b", "c", "a"]
     assert (wrong.cluster, wrong.delta, wrong.case_ids) == ("policy: wrong …", -1, ["e"])
     assert found.failure_clusters.baseline == {"policy: slow by … s": 1, "policy: wrong …": 2}
@@ -117,11 +114,8 @@ def test_clusters_that_grew_alike_are_ranked_by_their_size_then_by_name() -> Non
     # What did not grow is not what to look at first.
     assert [cluster.reason for cluster in found.triage.top_clusters] == ["slow", "bad", "wrong"]
     assert list(found.failure_clusters.candidate) == [
-        "policy: old",
-        "policy: slow",
-        "policy: bad",
-        "policy: wrong",
-    ]
+        "policy: old", "policy: slow", "policy: bad", "policy: wrong",
+    ]  # fmt: skip
 
 
 def test_what_no_longer_fails_is_not_looked_at() -> None:

@@ -104,13 +104,10 @@ def test_regressed_cases_come_first_and_hard_fails_before_the_others() -> None:
     before = view(dict.fromkeys("abc", "passed") | {"d": "failed", "e": "failed"})
     now = view(
         {
-            "a": "inconclusive",
-            "b": "failed",
-            "c": "error",
-            "d": "passed",
+            "a": "inconclusive", "b": "failed", "c": "error", "d": "passed",
             "e": {"policy": "failed", "regex": "error"},
         }
-    )
+    )  # fmt: skip
     rows = compared(before, now).case_regressions
     assert [(row.case_id, row.regressed, row.improved) for row in rows] == [
         ("b", True, False),
@@ -152,13 +149,9 @@ def test_new_changed_and_removed_cases_stay_out_and_are_listed() -> None:
     )
     found = compared(before, now)
     assert found.cases.model_dump() == {
-        "compared": 1,
-        "new": ["new"],
-        "changed": ["edited"],
-        "removed": ["gone", "gone-failing"],
-        "removed_failing": ["gone-failing"],
-        "judged_twice": [],
-    }
+        "compared": 1, "new": ["new"], "changed": ["edited"], "removed": ["gone", "gone-failing"],
+        "removed_failing": ["gone-failing"], "judged_twice": [],
+    }  # fmt: skip
     assert found.case_regressions == []
     assert found.compatibility.passed
     assert found.candidate.summary.total_cases == 3

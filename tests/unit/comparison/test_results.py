@@ -47,12 +47,8 @@ def test_a_judge_of_one_run_alone_has_nothing_of_the_other() -> None:
     both, one = {"policy": "failed", "regex": "failed"}, {"policy": "passed"}
     gone = judge(both, one, "regex")
     assert (gone.candidate, gone.reason, gone.failure, gone.evidence_refs, gone.regression_key) == (
-        None,
-        "",
-        None,
-        [],
-        "",
-    )
+        None, "", None, [], "",
+    )  # fmt: skip
     assert (gone.baseline, judge(one, both, "regex").baseline) == ("failed", None)
 
 

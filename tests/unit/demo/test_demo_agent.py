@@ -119,11 +119,8 @@ def test_the_later_api_has_no_facts_for_half_of_the_checks(served: DemoServer, s
         assert found["failed"] == []
         kinds = {each["strict"] for each in case.metadata["strict"]}
         told = {
-            "rule_triggered",
-            "rule_not_triggered",
-            "escalated_due_to_error",
-            "not_escalated_due_to_error",
-        }
+            "rule_triggered", "rule_not_triggered", "escalated_due_to_error", "not_escalated_due_to_error",
+        }  # fmt: skip
         assert set(found["error"]) == kinds - told
 
 

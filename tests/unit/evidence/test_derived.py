@@ -49,16 +49,10 @@ def test_outputs_in_a_pack_are_listed_and_the_run_stays_as_it_was(root: Path, na
 @pytest.mark.parametrize(
     "name",
     [
-        "manifest.json",
-        "derived.json",
-        "Manifest.JSON",
-        "run/config.json",
-        "run/new.json",
-        "cases/a/x",
-        "judges/x.json",
-        "RUN/x",
+        "manifest.json", "derived.json", "Manifest.JSON", "run/config.json", "run/new.json", "cases/a/x",
+        "judges/x.json", "RUN/x",
     ],
-)
+)  # fmt: skip
 def test_the_sealed_run_is_not_written_to(root: Path, name: str) -> None:
     with pytest.raises(UsageError, match="sealed run") as caught:
         write_output(root / name, b"{}")

@@ -29,16 +29,9 @@ def spent(**attributes: Any) -> dict[str, Any]:
 
 def test_empty_trace_knows_nothing() -> None:
     assert row([]) == {
-        "case_id": "c",
-        "definition_digest": digest({"case_id": "c"}),
-        "output_digest": None,
-        "calls": [],
-        "models": [],
-        "input_tokens": None,
-        "output_tokens": None,
-        "cost_usd": None,
-        "latency_ms": None,
-    }
+        "case_id": "c", "definition_digest": digest({"case_id": "c"}), "output_digest": None, "calls": [],
+        "models": [], "input_tokens": None, "output_tokens": None, "cost_usd": None, "latency_ms": None,
+    }  # fmt: skip
 
 
 def test_definition_is_what_was_asked_not_what_was_done() -> None:

@@ -99,18 +99,10 @@ def test_files_layout_is_the_specified_one(tmp_path: Path) -> None:
     directory = at.case_directory("CON")
     assert manifest.case_directories == {"one": "one", "CON": directory}
     assert tree(root) == {
-        "manifest.json",
-        "run/config.json",
-        "run/summary.json",
-        "run/events.jsonl",
-        "run/index.jsonl",
-        "judges/policy.json",
-        "judges/replay_contract.json",
-        "cases/one/trajectory.json",
-        "cases/one/verdicts.json",
-        f"cases/{directory}/trajectory.json",
-        f"cases/{directory}/verdicts.json",
-    }
+        "manifest.json", "run/config.json", "run/summary.json", "run/events.jsonl", "run/index.jsonl",
+        "judges/policy.json", "judges/replay_contract.json", "cases/one/trajectory.json",
+        "cases/one/verdicts.json", f"cases/{directory}/trajectory.json", f"cases/{directory}/verdicts.json",
+    }  # fmt: skip
 
 
 def test_compact_layout_has_no_folders(tmp_path: Path) -> None:
@@ -118,15 +110,10 @@ def test_compact_layout_has_no_folders(tmp_path: Path) -> None:
     manifest = write_pack(root, "compact", [case(f"c{number}") for number in range(SHARD_CASES + 1)])
     assert manifest.case_directories == {}
     assert tree(root) == {
-        "manifest.json",
-        "run/config.json",
-        "run/summary.json",
-        "run/index.jsonl",
-        "cases/trajectories-00000.jsonl",
-        "cases/trajectories-00001.jsonl",
-        "cases/verdicts-00000.jsonl",
+        "manifest.json", "run/config.json", "run/summary.json", "run/index.jsonl",
+        "cases/trajectories-00000.jsonl", "cases/trajectories-00001.jsonl", "cases/verdicts-00000.jsonl",
         "cases/verdicts-00001.jsonl",
-    }
+    }  # fmt: skip
     (last,) = lines(root / "cases/verdicts-00001.jsonl")
     assert CaseResult.model_validate(last).passed
     assert last["case_id"] == f"c{SHARD_CASES}"

@@ -29,11 +29,8 @@ def test_every_verdict_is_a_row(tmp_path: Path) -> None:
     assert len(rows) == 12
     (failed,) = [row for row in rows if row["passed"] == "false"]
     assert (failed["case_id"], failed["judge_id"], failed["outcome"], failed["score"]) == (
-        "b",
-        "policy",
-        "failed",
-        "0.0",
-    )
+        "b", "policy", "failed", "0.0",
+    )  # fmt: skip
     assert failed["failure"] == "policy_violation"
     assert {row["case_input_tokens"] for row in rows} == {""}
 

@@ -145,16 +145,12 @@ def test_a_case_takes_less_than_200_bytes() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": "another"},
-        {"judges": ["regex"]},
-        {"judge_configs": {"llm_judge": {"model": "x"}}},
-        {"policy_hash": "1"},
-        {"schema_version": "1.1.0"},
-        {"execution_config": {"simulator": {"model": "x"}}},
-        {"execution_config": {"max_repairs": 2}},
+        {"model": "another"}, {"judges": ["regex"]}, {"judge_configs": {"llm_judge": {"model": "x"}}},
+        {"policy_hash": "1"}, {"schema_version": "1.1.0"},
+        {"execution_config": {"simulator": {"model": "x"}}}, {"execution_config": {"max_repairs": 2}},
         {"execution_config": {"judge_code": {"mine": "0f"}}},
     ],
-)
+)  # fmt: skip
 def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
     config = make_config()
     assert history_key(config) != history_key(type(config).model_validate({**config.to_json(), **change}))
@@ -163,16 +159,12 @@ def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"run_id": "other"},
-        {"git_commit": "0" * 40},
-        {"agent_version": "8"},
-        {"prompt_hash": "1"},
-        {"suite_digest": "2"},
-        {"execution_config": {"trials": 4}},
+        {"run_id": "other"}, {"git_commit": "0" * 40}, {"agent_version": "8"}, {"prompt_hash": "1"},
+        {"suite_digest": "2"}, {"execution_config": {"trials": 4}},
         {"execution_config": {"trials": 1, "looks": [1]}},
         {"execution_config": {"trials": 4, "looks": [1, 4]}},
     ],
-)
+)  # fmt: skip
 def test_what_is_measured_is_not_part_of_the_key(change: dict[str, Any]) -> None:
     config = make_config()
     assert history_key(config) == history_key(type(config).model_validate({**config.to_json(), **change}))

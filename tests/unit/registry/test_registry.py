@@ -46,14 +46,10 @@ def waive(store: RegistryStore, **fields: Any) -> Waiver:
     return add_waiver(
         store,
         **{
-            "baseline_name": "main",
-            "approved_by": "qa@example.com",
-            "reason": "known",
-            "case_id": "a",
-            "at": NOW,
-            **fields,
+            "baseline_name": "main", "approved_by": "qa@example.com", "reason": "known", "case_id": "a",
+            "at": NOW, **fields,
         },
-    )
+    )  # fmt: skip
 
 
 def test_a_registry_that_is_not_there_is_empty(store: RegistryStore) -> None:

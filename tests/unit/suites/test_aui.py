@@ -239,14 +239,9 @@ def test_all_faults_are_listed_in_the_order_of_the_tests(tmp_path: Path) -> None
     }
     payload["tests"] += [bad, copy.deepcopy(payload["tests"][0])]
     assert places(tmp_path, payload) == [
-        "$.agentId",
-        "$.tests[1].guidelines",
-        "$.tests[1].turns",
-        "$.tests[1].evaluations[0].criterion",
-        "$.tests[1].evaluations[0].toolName",
-        "$.tests[1].evaluations[1].strict",
-        "$.tests[2].name",
-    ]
+        "$.agentId", "$.tests[1].guidelines", "$.tests[1].turns", "$.tests[1].evaluations[0].criterion",
+        "$.tests[1].evaluations[0].toolName", "$.tests[1].evaluations[1].strict", "$.tests[2].name",
+    ]  # fmt: skip
 
 
 def test_a_fault_names_the_test_and_says_how_many_more_there_are(tmp_path: Path) -> None:

@@ -45,16 +45,9 @@ def test_correct_suite_passes(tmp_path: Path, name: str, strict: bool) -> None:
     report = validate_suite(write(tmp_path / name, suite()), strict=strict, require_version="1.2.0")
     assert report.passed
     assert report.to_json() == {
-        "input": str(tmp_path / name),
-        "passed": True,
-        "format": "cases",
-        "schema_version": "1.2.0",
-        "case_count": 1,
-        "error_count": 0,
-        "warning_count": 0,
-        "errors": [],
-        "warnings": [],
-    }
+        "input": str(tmp_path / name), "passed": True, "format": "cases", "schema_version": "1.2.0",
+        "case_count": 1, "error_count": 0, "warning_count": 0, "errors": [], "warnings": [],
+    }  # fmt: skip
 
 
 def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
@@ -172,13 +165,10 @@ def test_problem_says_where_in_plain_data(tmp_path: Path) -> None:
     path = write(tmp_path / "s.jsonl", suite(cases=[{"case_id": "a", "trace": 3}]))
     assert validate_suite(path).to_json()["errors"] == [
         {
-            "place": "$.cases[0].trace",
-            "message": "trace must be an array, not 3",
-            "remedy": "Write it as an array, for example [].",
-            "case_id": "a",
-            "line": 2,
+            "place": "$.cases[0].trace", "message": "trace must be an array, not 3",
+            "remedy": "Write it as an array, for example [].", "case_id": "a", "line": 2,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_a_case_has_an_input_or_turns(tmp_path: Path) -> None:
