@@ -25,12 +25,9 @@ from agent_eval.attestations.keys import SigningKey
 KEY = SigningKey.generate()
 
 
-def test_the_example_of_the_protocol_is_encoded_as_it_says() -> None:
+def test_the_example_of_the_protocol_is_encoded_as_it_says_and_lengths_count_bytes() -> None:
     encoded = pae("http://example.com/HelloWorld", b"hello world")
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
-
-
-def test_lengths_count_bytes_and_not_characters() -> None:
     assert pae("é", "ü".encode()) == b"DSSEv1 2 \xc3\xa9 2 \xc3\xbc"
 
 
