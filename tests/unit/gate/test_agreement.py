@@ -7,13 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from agent_eval.gate.agreement import (
-    Confusion,
-    Labelled,
-    confusion,
-    kappa,
-    may_block,
-)
+from agent_eval.gate.agreement import Confusion, Labelled, confusion, kappa, may_block
 from agent_eval.gate.statistics import wilson
 
 
