@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.program import TIMEOUT, Ended, agent_eval, tree
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
+from tests.fakes.models import FakeOpenAi, Step
 from tests.fakes.server import send, serve
 
 REPLIES = {
@@ -266,6 +267,32 @@ def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
     assert end["reason"] == reason, ended.err
     (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     assert row.get("fault") == {"agent": None, "user": "environment"}[who]
+
+
+def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tmp_path: Path) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"id": "1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    tools = {"tools": [{"name": "lookup"}]}
+    case = {
+        "case_id": "c",
+        "turns": [{"input": "hi", "timeout": 2}],
+        "regex_patterns": ["ok"],
+        "metadata": tools,
+    }
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    server = serve(lambda *_: time.sleep(10 * TIMEOUT))
+    with FakeOpenAi(Step(body=json.dumps(body).encode())) as model:
+        ended = agent_eval(
+            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
+            *("--set", f"agent.base_url={model.base_url}"),
+            *("--tools", f"http://127.0.0.1:{server.server_address[1]}/", "--cassette", "calls.json"),
+            *("--cassette-mode", "record"),
+            cwd=tmp_path,
+        )
+    server.shutdown()
+    server.server_close()
+    assert "in turn 1: called lookup, and the tool server did not end within 2 s" in ended.err
 
 
 USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
