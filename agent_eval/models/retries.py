@@ -49,8 +49,8 @@ def time_left(seconds: float | None = None) -> float | None:
 
 def timed_out(seconds: float | None) -> str:
     """Say of what had `time_left(seconds)`, and used it up, which of the two limits that was."""
-    left = time_left()
-    is_bound = left is not None and (seconds is None or left < _AT_ONCE_SECONDS)
+    rest = time_left()
+    is_bound = rest is not None and (seconds is None or rest < _AT_ONCE_SECONDS)
     return f"did not end within {_deadline.get()[1] if is_bound else seconds:g} s"
 
 
