@@ -448,3 +448,18 @@ def test_a_resumed_run_asks_its_judges_nothing_again_and_its_pack_is_the_same(
     assert run(tmp_path, provider, *trials, "--resume").code == 0
     assert dict(provider.answered) == asked, stopped
     assert tree(tmp_path / "out") == whole
+
+
+def test_only_what_a_stopped_run_recorded_is_added_to(tmp_path: Path, provider: Provider) -> None:
+    provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
+    conversations(tmp_path, 3)
+    recording = ("--cassette", "replies.json", "--cassette-mode", "record")
+    assert run(tmp_path, provider, *recording, "--max-run-cost", "0.05").code == 4
+    assert run(tmp_path, provider, *recording, "--resume").code == 0
+    recorded = (tmp_path / "replies.json").read_bytes()
+    shutil.rmtree(tmp_path / "out")
+    provider.answered.clear()
+    refused = run(tmp_path, provider, *recording, "--resume")  # there is nothing to resume
+    assert (refused.code, refused.error["code"]) == (2, "usage_error")
+    assert "replies.json exists already" in refused.error["message"]
+    assert (provider.answered, (tmp_path / "replies.json").read_bytes()) == ({}, recorded)
