@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.gate.stability import runs_to_see_flake
 from agent_eval.gate.statistics import wilson
+from agent_eval.operations.stability import runs_to_see_flake
 
 
 def test_published_and_hand_computed_values() -> None:
