@@ -121,7 +121,6 @@ def _results(
         # What no judge looks at follows from cases and judges; older packs do not say.
         tally.fields_not_judged.clear()
         tally.nearly_forbidden.clear()
-        tally.answers_not_checked = 0
         tally.models.clear()  # kept rulings cost nothing the second time
     before, after = (tally.summary(pack.config.run_id, pack.config.dataset_id) for tally in tallies)
     return {
