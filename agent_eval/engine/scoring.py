@@ -87,7 +87,7 @@ def score_suite(
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
             stated = _with_redactions(config, merged)
-            sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
+            sealer.seal(stated.to_json(), summary.to_json(), complete=complete)
     return summary
 
 
