@@ -207,15 +207,25 @@ def schema_show(suite_format: str) -> None:
 
 
 @click.command(cls=TableCommand, path="schema migrate")
-def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
-    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
+@click.argument("files", metavar="SUITE OUT", nargs=-1, type=click.Path(path_type=pathlib.Path))
+def migrate(
+    files: tuple[Path, ...],
+    suite: Path | None,
+    target: Path | None,
+    target_version: str | None,
+    output_format: str,
+) -> int:
+    """Write a suite of any readable version to OUT, a .json or .jsonl file, in the current version.
 
     Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
     """
     from agent_eval.contracts import SCHEMA_VERSION
     from agent_eval.operations.suites import migrate_suite
 
-    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
+    named = [path for path in (suite, *files, target) if path is not None]
+    if len(named) != 2:
+        raise click.UsageError("Name the suite to migrate, and the file to write.")
+    migration = migrate_suite(named[0], named[1], target_version or SCHEMA_VERSION)
     validation = migration.validation
     emit(
         output_format,

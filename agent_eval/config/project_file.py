@@ -69,11 +69,13 @@ def split_model(text: str) -> dict[str, str]:
 
 
 def _judge_model(value: Any) -> Any:
-    if isinstance(value, str):
-        return split_model(value) if ":" in value else {"model": value}
-    if isinstance(value, Mapping) and isinstance(value.get("model"), str) and ":" in value["model"]:
-        return {**value, **split_model(value["model"])}
-    return value
+    """Read a model, or a mapping with one; a provider's name alone stands for its default model."""
+    stated = value if isinstance(value, Mapping) else {"model": value}
+    name = stated.get("model")
+    is_provider = name in MODELS and "provider" not in stated
+    if not isinstance(name, str) or not (":" in name or is_provider):
+        return stated
+    return {**{key: part for key, part in stated.items() if key != "model"}, **split_model(name)}
 
 
 def _policy(value: Any) -> Any:

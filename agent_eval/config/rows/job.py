@@ -52,15 +52,14 @@ GATE: tuple[Option, ...] = (
 )
 
 JOB: tuple[Option, ...] = (
-    Option("baseline", "text", "Pack, registered name, `auto` for an earlier run, or `none`.",
-           goes_to="baseline", commands=("ci",), default="auto"),
+    Option("baseline", "text", "Pack, registered name, `auto` for an earlier run, `run:ID`, or `none`.",
+           goes_to="baseline", commands=("ci",), default="auto",
+           detail="`run:ID` is exactly that run, build or pipeline, and no other."),
     Option("baseline-artifact", "text", "Name under which the evidence is uploaded and found again.",
            goes_to="baseline_artifact", of_file=("ci",), default="agent-eval-evidence",
            detail="Give each of several evaluations its own."),
     Option("base-branches", "list", "Further branches whose commits count as reviewed, by whole name.",
            goes_to="base_branches", of_file=("ci",), detail="Counts only in the default branch's file."),
-    Option("baseline-run-id", "integer", "Take the baseline from exactly this run.",
-           goes_to="baseline_run_id", of_file=("ci",)),
     Option("evidence", "path", "Judge nothing: decide on these packs.", goes_to="evidence", commands=("ci",),
            detail="Earlier jobs of this run made them, such as the merged shards of one: a pack, or a "
            "directory or archive of packs."),

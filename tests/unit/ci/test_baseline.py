@@ -107,7 +107,7 @@ def test_withheld_evidence_is_stood_in_for_by_an_older_run_and_else_an_outage(ar
     outage = search(*runs).outage
     assert outage is not None
     assert outage.cause == "Run 3 is cut. Nor could that of 1 other run."
-    assert "baseline.run_id" in outage.remedy
+    assert "baseline: run:ID" in outage.remedy
     alone = search(runs[0]).outage
     assert alone is not None
     assert alone.cause == "Run 3 is cut."

@@ -127,8 +127,8 @@ def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunne
 
 def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
     runner.push(400)
-    assert "named run" in runner.pull_request(baseline_run_id="400").report
-    step = runner.pull_request(501, baseline_run_id="399")
+    assert "named run" in runner.pull_request(baseline="run:400").report
+    step = runner.pull_request(501, baseline="run:399")
     assert step.code == 2
     assert "no build 399" in step.log
 

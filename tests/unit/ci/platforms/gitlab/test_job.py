@@ -169,7 +169,7 @@ def test_note__that_is_refused_leaves_the_decision(
 
 def test_named__pipeline_is_the_baseline(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
     runner.push(400)
-    assert "named run" in runner.merge_request(baseline_run_id="400").report
-    step = runner.merge_request(baseline_run_id="399")
+    assert "named run" in runner.merge_request(baseline="run:400").report
+    step = runner.merge_request(baseline="run:399")
     assert step.code == 2
     assert "no pipeline 399" in step.log

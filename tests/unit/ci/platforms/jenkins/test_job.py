@@ -96,8 +96,8 @@ def test_fork__beside_a_token_is_refused(runner: JenkinsRunner) -> None:
 def test_named__build_is_the_baseline(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
     jenkins.builds[f"{FOLDER}/job/main"] = []
     runner.push(40)
-    assert "named run" in runner.pull_request(baseline_run_id="40").report
-    assert re.search("no finished build 39", runner.pull_request(baseline_run_id="39").log)
+    assert "named run" in runner.pull_request(baseline="run:40").report
+    assert re.search("no finished build 39", runner.pull_request(baseline="run:39").log)
 
 
 def test_address__that_is_no_jobs_is_an_error(runner: JenkinsRunner) -> None:
