@@ -156,9 +156,7 @@ def test_the_references_name_everything_that_there_is() -> None:
     for row in (*INPUTS, *OUTPUTS):
         assert f"| `{row.name}` |" in pages["reference/inputs.md"]
     for schema in (ROOT / "agent_eval" / "schemas").glob("*.json"):
-        assert f"\n## {schema.name}\n" in pages["reference/schemas.md"]
-    for name in ("run.run_suite", "run_agent.run_agent", "compare.compare_packs", "gate.decide_on"):
-        assert f"| `{name}` | " in pages["reference/python.md"]
+        assert f"| `{schema.name}` | " in pages["reference/schemas.md"]
     assert "{#agent_eval.judges.BaseJudge}" in pages["reference/python.md"]
     commands = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"\n## agent-eval {name}" not in commands] == []
