@@ -18,7 +18,8 @@ INTRODUCTION = """\
 Generated from the commands; `agent-eval COMMAND --help` says the same. `python -m agent_eval` is the same
 program. [The GitHub Action](../guides/github-action.md) explains what `ci` does with its flags.
 
-Standard output is text for people, piped or not, and one JSON object with `--format json`. An error is said
+Standard output is text for people, piped or not, and one JSON object with `--format json`, which all commands
+take but `ci`, `demo`, `completion`, `schema show` and `dev demo-agent`. An error is said
 once, on stderr: as prose on a terminal, with `--format text` and by `ci` and `demo`; otherwise as the last
 line, which is a JSON object, also when a signal or a limit ended the command. Progress comes before it:
 
@@ -64,7 +65,11 @@ def _section(command: click.Command, name: str, first: dict[tuple[str, str], str
     rows: list[tuple[str, str]] = []
     known: dict[str, list[str]] = {}
     for option in command.get_params(context) if name != "ci" else ():
-        if isinstance(option, Flag) and (record := option.get_help_record(context)) is not None:
+        if (
+            isinstance(option, Flag)
+            and option.name != "output_format"
+            and (record := option.get_help_record(context)) is not None
+        ):
             row = record[0], f"{record[1]} {option.detail}".rstrip()
             if first.setdefault(row, name) == name:
                 rows.append(row)

@@ -20,23 +20,11 @@ SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
 EXPORTED = ("agent_eval", "agent_eval.judges")
 """Packages whose exported names stand on the page of Python with all that their docstrings say."""
 
-LISTED = {
-    "agent_eval.operations": (
-        *(
-            "run.run_suite",
-            "run_agent.run_agent",
-            "rejudge.rejudge",
-            "replay.replay",
-            "compare.compare_packs",
-        ),
-        *("gate.decide_on", "verify.verify"),
-    ),
-    "agent_eval.errors": (
-        *("AgentEvalError", "UsageError", "InvalidInput", "InvalidPack", "NotEvaluable", "RemoteError"),
-        *("StorageError", "ExitCode"),
-    ),
-}
-"""By package or module: what a program may call or catch, of which the page has the first sentence."""
+OPERATIONS = (
+    *("run.run_suite", "run_agent.run_agent", "rejudge.rejudge", "replay.replay", "compare.compare_packs"),
+    *("gate.decide_on", "verify.verify"),
+)
+"""What a program may call of `agent_eval.operations`, of which the page has the first sentence."""
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
 
@@ -92,8 +80,8 @@ def schemas() -> str:
     lines = [
         "# Files and their JSON Schemas",
         "",
-        "The schemas are in `agent_eval/schemas/`, with every field. `agent-eval schema show` prints that of a",
-        "suite, and with `config` that of `agent-eval.yml`, for editors.",
+        "`agent_eval/schemas/` has them, with every field. `agent-eval schema show` prints that of a suite,",
+        "`schema show config` that of `agent-eval.yml`, for editors.",
         "",
         "| file | what it describes |",
         "|---|---|",
@@ -131,12 +119,13 @@ def _counts(row: Option) -> str:
 
 
 def python() -> str:
-    """Make the page of the Python API: what is exported in full, and a line for what else is meant to be used."""
+    """Make the page of the Python API: exports in full, and a line for what else is meant to be used."""
     lines = [
         "# Python",
         "",
         "What `agent_eval`, `agent_eval.judges` and `agent_eval.contracts` export stays the same within a",
-        "major version. Import names from the module that their heading says; `help(NAME)` has the rest.",
+        "major version. Import names from the module that their heading says; `help(NAME)` has the rest. The",
+        "models of all files are in `agent_eval.contracts`, errors and exit codes in `agent_eval.errors`.",
     ]
     for package in map(importlib.import_module, EXPORTED):
         lines += ["", f"## {package.__name__}", "", _first_paragraph(package)]
@@ -145,17 +134,12 @@ def python() -> str:
             if inspect.isfunction(member) or inspect.isclass(member):
                 lines += ["", f"### {name} {{#{package.__name__}.{name}}}", "", *_signature(name, member), ""]
                 lines += _docstring(inspect.getdoc(member) or "")
-    for place, names in LISTED.items():
-        module = importlib.import_module(place)
-        lines += ["", f"## {place}", "", f"{_first_paragraph(module)}", "", "| name | |", "|---|---|"]
-        lines += [f"| `{name}` | {_first_sentence(_member(place, name).__doc__)} |" for name in names]
-    contracts = ", ".join(f"`{name}`" for name in dir(importlib.import_module("agent_eval.contracts")))
-    return "\n".join([*lines, "", "## agent_eval.contracts", "", f"{contracts}.", ""])
-
-
-def _member(place: str, name: str) -> Any:
-    module, _, attribute = f"{place}.{name}".rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
+    lines += ["", "## agent_eval.operations", "", "| name | |", "|---|---|"]
+    for name in OPERATIONS:
+        module, _, function = name.partition(".")
+        member = getattr(importlib.import_module(f"agent_eval.operations.{module}"), function)
+        lines.append(f"| `{name}` | {_first_sentence(member.__doc__)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _first_sentence(text: str | None) -> str:

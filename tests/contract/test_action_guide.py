@@ -31,7 +31,7 @@ def keys() -> str:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     table: str = module.keys()
-    return table
+    return f"\n{table}"
 
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
