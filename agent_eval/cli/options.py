@@ -211,6 +211,7 @@ _METAVARS = {
     "count": "N",
     "integer": "N",
     "seed": "INTEGER",
+    "path": "FILE",
     "lines": "TEXT",
     "list": "TEXT",
 }
