@@ -114,10 +114,10 @@ class Counter:
         """
         with self._lock:
             progress = self._progress
-            finished, left = progress.done - progress.resumed, progress.total - progress.done
+            finished, remaining = progress.done - progress.resumed, progress.total - progress.done
             self._at_once = max(self._at_once, in_flight)
-            if finished and (not left or finished >= self._estimated[0] + self._at_once):
-                self._estimated = finished, seconds + left * seconds / finished
+            if finished and (not remaining or finished >= self._estimated[0] + self._at_once):
+                self._estimated = finished, seconds + remaining * seconds / finished
             return replace(progress, in_flight=in_flight, seconds=seconds, ends_at=self._estimated[1])
 
 
