@@ -24,7 +24,7 @@ def dataset_add(suite: Path, registry_path: Path, output_format: str, **fields: 
     """Register a suite, pinned by the digest of its bytes."""
     from agent_eval.registry.baselines import add_dataset
 
-    entry = add_dataset(_store(registry_path), suite, at=_now(), **_given(fields))
+    entry = add_dataset(_store(registry_path), suite, at=_now(), **_stated(fields))
     _print(
         output_format,
         registry_path,
@@ -38,7 +38,7 @@ def baseline_set(name: str, run: Path, registry_path: Path, output_format: str, 
     """Register a sealed run as a baseline under a name, pinned by its digest."""
     from agent_eval.registry.baselines import set_baseline
 
-    entry = set_baseline(_store(registry_path), name, run, at=_now(), **_given(fields))
+    entry = set_baseline(_store(registry_path), name, run, at=_now(), **_stated(fields))
     done = f"{entry.name} is now run {entry.run_id}"
     _print(output_format, registry_path, {"baseline_set": entry.to_json()}, done)
 
@@ -48,7 +48,7 @@ def baseline_promote(name: str, run: Path, registry_path: Path, output_format: s
     """Set a baseline and record who approved it and why."""
     from agent_eval.registry.baselines import promote_baseline
 
-    entry, approval = promote_baseline(_store(registry_path), name, run, at=_now(), **_given(fields))
+    entry, approval = promote_baseline(_store(registry_path), name, run, at=_now(), **_stated(fields))
     made = {"promotion": {"baseline": entry.to_json(), "approval": approval.to_json()}}
     done = f"{entry.name} is now run {entry.run_id}, {approval.approval_id}"
     _print(output_format, registry_path, made, done)
@@ -172,7 +172,7 @@ def verify(registry_path: Path, output_format: str) -> int:
     return int(ExitCode.OK if report.passed else ExitCode.NO)
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not stated, which has a default."""
     return {name: value for name, value in fields.items() if value is not None}
 
