@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +13,6 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
 
@@ -142,7 +140,7 @@ def _file_of(suite: str) -> Path:
     """Return the file of a suite that is named by its path, or as a bundled one."""
     from agent_eval.suites.paths import bundled_suite, is_bundled_name
 
-    return bundled_suite(suite) if is_bundled_name(suite) else pathlib.Path(suite)
+    return bundled_suite(suite) if is_bundled_name(suite) else Path(suite)
 
 
 def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -207,7 +205,7 @@ def schema_show(suite_format: str) -> None:
 
 
 @click.command(cls=TableCommand, path="schema migrate")
-@click.argument("files", metavar="SUITE OUT", nargs=-1, type=click.Path(path_type=pathlib.Path))
+@click.argument("files", metavar="SUITE OUT", nargs=-1, type=click.Path(path_type=Path))
 def migrate(
     files: tuple[Path, ...],
     suite: Path | None,
