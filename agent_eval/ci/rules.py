@@ -420,7 +420,11 @@ def _other_values(in_force: Held) -> list[str]:
         for row in rows
         if in_force.values
     ]
-    return [_moved(name, before, now) for name, before, now in pairs if before != now]
+    # What the file says of the policy is told with the policy.
+    of_policy = {f"policy.{key}" for key in GatePolicy.model_fields}
+    return [
+        _moved(name, before, now) for name, before, now in pairs if before != now and name not in of_policy
+    ]
 
 
 def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:

@@ -71,7 +71,7 @@ def test_a_first_run_fails_where_a_baseline_is_asked_for(
         assert statuses(found) == ("failed", False, True)
         assert rules(found) == {"require_baseline": 0}
         assert decision(found).failures == [f"There is no baseline to compare with, and {asks}."]
-    assert found.search.notes == ["No baseline is wanted (`baseline: none`)."]
+    assert found.search.notes == ["`baseline: none` asks for no comparison."]
     assert found.problem == ""
 
 

@@ -52,7 +52,7 @@ def test_untrusted__builds_at_the_merge_base_are_passed_over(
 ) -> None:
     runner.push(400)
     buildkite.builds[400].update(fields)
-    assert "no finished run of the base" in runner.pull_request().report
+    assert "First run: nothing to compare with" in runner.pull_request().report
     assert buildkite.count("GET", "/artifacts") == 0
 
 

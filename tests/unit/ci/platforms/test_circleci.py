@@ -57,7 +57,7 @@ def test_untrusted__pipelines_are_passed_over(
     runner.push(400)
     circleci.pipelines[400].update(fields)
     circleci.pipelines[400]["vcs"].update(source)
-    assert "no finished run of the base" in runner.branch().report
+    assert "First run: nothing to compare with" in runner.branch().report
     assert circleci.count("/artifacts") == 0
 
 

@@ -65,7 +65,7 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
 ) -> None:
     runner.push(400)
     gitlab.pipelines[400].update(fields)
-    assert "no finished run of the base" in runner.merge_request(**inputs).report
+    assert "First run: nothing to compare with" in runner.merge_request(**inputs).report
     assert gitlab.count("GET", "/artifacts/") == 0
 
 

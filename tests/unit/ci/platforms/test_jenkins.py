@@ -37,7 +37,7 @@ def test_first_run__of_a_job_without_finished_builds_passes(runner: JenkinsRunne
     runner.jenkins.add_build(MAIN, 1, runner.base, None, result=None)
     step = runner.pull_request()
     assert step.code == 0, step.log
-    assert "no finished run of the base" in step.report
+    assert "First run: nothing to compare with" in step.report
 
 
 def test_unchanged__change_passes(runner: JenkinsRunner, pushed: None) -> None:
@@ -52,7 +52,7 @@ def test_builds__that_did_not_end_are_passed_over(
     runner: JenkinsRunner, jenkins: FakeJenkins, pushed: None, result: str | None
 ) -> None:
     jenkins.builds[MAIN][0]["result"] = result
-    assert "no finished run of the base" in runner.pull_request().report
+    assert "First run: nothing to compare with" in runner.pull_request().report
 
 
 def test_branch__with_a_slash_is_encoded_twice(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
