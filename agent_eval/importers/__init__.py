@@ -31,6 +31,7 @@ What formats share:
   recorders of lines.
 * `span_records.py` reads spans in every encoding as one shape; `span_tree.py` puts those of a conversation
   together.
+* `known_fields.py` has by format the fields that its objects have; others are said.
 * `shapes.py` and `unread.py` are the net below all: what looks like a call, a result or an answer and is in
   no event is lost, and the case says so.
 * `diagnostics.py`: whatever a format does not take over, it reports, with record, field and reason.

@@ -17,19 +17,11 @@ from agent_eval.importers.events import (
     text_or_none,
     timestamp_of,
 )
-from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Match
 from agent_eval.importers.gemini import field
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.usage import usage_in
 
-_SESSION_FIELDS = frozenset(
-    {
-        *("id", "app_name", "appName", "user_id", "userId", "state", "events", "context", "artifacts"),
-        *("last_update_time", "lastUpdateTime", "event_logs", "past_events", "pending_events"),
-        *("current_agent_name", "session_id", "sessionId"),
-    }
-)
 _STATE_NAMES = ("state_delta", "stateDelta", "update_context")
 
 
@@ -68,7 +60,6 @@ def conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[
 
 
 def _session(session: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    report_unknown(session, _SESSION_FIELDS, place, "", diagnostics)
     logs = {text(mapping(log).get("event_id")): mapping(log) for log in items(session.get("event_logs"))}
     events: list[EventFields] = []
     for number, step in enumerate(map(mapping, items(session.get("events")))):

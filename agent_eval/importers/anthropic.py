@@ -29,12 +29,6 @@ class Anthropic(ProviderFormat):
     name = "anthropic"
     provider = "anthropic"
     starts = frozenset({"message_start"})
-    known = frozenset(
-        {
-            *("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "stop_details"),
-            *("usage", "container", "context_management", "error", "request_id", "input_tokens"),
-        }
-    )
 
     @override
     def detect(self, value: Any) -> Match | None:

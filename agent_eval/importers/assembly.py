@@ -21,8 +21,8 @@ import orjson
 
 from agent_eval.errors import StorageError
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Format, Link, Part
+from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
 from agent_eval.importers.shapes import Shape, shapes_of
@@ -77,8 +77,7 @@ class Assembly:
         if number not in self._elsewhere:
             self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
         reader = self._recogniser.formats[number]
-        if isinstance(record.value, dict) and (known := reader.fields.get(match.variant)):
-            report_unknown(record.value, known, record.place, "", self._diagnostics)
+        report_unknown_in(record.value, f"{reader.name} {match.variant}", record.place, self._diagnostics)
         link, payload = reader.prepare(record, self._diagnostics)
         group = None
         if self._group_by is not None:

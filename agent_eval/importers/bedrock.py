@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -22,30 +22,6 @@ class Bedrock(ProviderFormat):
 
     name = "bedrock"
     provider = "aws.bedrock"
-    fields: ClassVar = {
-        "log": frozenset(
-            {
-                *(
-                    "schemaType",
-                    "schemaVersion",
-                    "timestamp",
-                    "accountId",
-                    "region",
-                    "requestId",
-                    "operation",
-                ),
-                *(
-                    "modelId",
-                    "input",
-                    "output",
-                    "identity",
-                    "inferenceRegion",
-                    "errorCode",
-                    "requestMetadata",
-                ),
-            }
-        )
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:

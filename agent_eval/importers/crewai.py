@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -35,16 +35,29 @@ from agent_eval.importers.span_tree import SpanTree
 from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
+_READ = ("llm_call_", "tool_usage_", "crew_kickoff_", "agent_execution_", "task_")
+"""How the types of those events begin that are read, or that only repeat what these say."""
+_KINDS = (
+    *(*_READ, "a2a_", "agent_", "cc_", "checkpoint_", "codex_", "context_window_", "conversation_", "crew_"),
+    *(
+        "cursor_",
+        "default_",
+        "flow_",
+        "goal_",
+        "hook_",
+        "human_feedback_",
+        "knowledge_",
+        "lite_agent_",
+        "llm_",
+    ),
+    *("mcp_", "memory_", "method_", "plan_", "skill_", "step_observation_", "tool_"),
+)
 
 
 class CrewAI(Format):
     """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
-    fields: ClassVar = {
-        "output": frozenset({"raw", "pydantic", "json_dict", "tasks_output", "token_usage"}),
-        "log": frozenset({"task_name", "task", "agent", "status", "output", "timestamp"}),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -63,7 +76,7 @@ class CrewAI(Format):
             "crew_name",
         }
         if isinstance(kind, str) and "timestamp" in fields and not marks.isdisjoint(fields):
-            return Match(0.9, "event")
+            return Match(0.9, "event" if kind.startswith(_READ) else "other event")
         return None
 
     @override
@@ -144,6 +157,8 @@ def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagn
     open_tools: list[tuple[Mapping[str, Any], str]] = []
     for _, (row, place) in ordered:
         kind = str(row.get("type"))
+        if not kind.startswith(_KINDS):
+            diagnostics.unknown(place, f"event of type {kind!r}"[:200])
         if kind in ("llm_call_completed", "llm_call_failed"):
             spans.append((_model_span(row, _start_of(row, started, rows)), place))
         elif kind == "tool_usage_started":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import arguments_of, is_amount, items, mapping, text, text_or_none
 from agent_eval.importers.streams import is_event_stream
 
@@ -213,15 +212,6 @@ def tool_name(tool: Any) -> str | None:
         or text(mapping(fields.get("function")).get("name"))
         or text(fields.get("type"))
     )
-
-
-def report_unknown(
-    fields: Mapping[str, Any], known: Set[str], place: str, prefix: str, diagnostics: Diagnostics
-) -> None:
-    """Report the fields of an object that its format does not define, unless they are null."""
-    for name, value in fields.items():
-        if name not in known and value is not None:
-            diagnostics.unknown(place, f"{prefix}{name}")
 
 
 _OF_AN_EXCHANGE = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -26,28 +26,6 @@ class LangGraph(Format):
     """Reads what LangChain, LangGraph and LangSmith write of a run."""
 
     name = "langgraph"
-    fields: ClassVar = {
-        "snapshot": frozenset(
-            {
-                *(
-                    "values",
-                    "next",
-                    "config",
-                    "metadata",
-                    "created_at",
-                    "parent_config",
-                    "tasks",
-                    "interrupts",
-                ),
-                *("checkpoint", "checkpoint_id", "parent_checkpoint", "parent_checkpoint_id"),
-            }
-        ),
-        "event": frozenset({"event", "name", "run_id", "tags", "metadata", "data", "parent_ids"}),
-        "debug": frozenset({"type", "timestamp", "step", "payload"}),
-        "task": frozenset(
-            {"id", "name", "input", "triggers", "metadata", "result", "error", "interrupts", "state", "path"}
-        ),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -178,6 +156,7 @@ class _StreamReader:
         self._chunks = Chunks()
         self._diagnostics = diagnostics
         self._thread: str | None = None
+        self._state: dict[str, Any] = {}
         self._timed: set[int] = set()
         self._errors: set[str] = set()
 
@@ -187,7 +166,23 @@ class _StreamReader:
     def conversation(self) -> Conversation:
         for message in self._chunks.messages():
             self._dialogue.add(self._reader("").message(message, "chunks"))
-        return Conversation(self._dialogue.events, id=self._thread)
+        about = {"state": self._state} if self._state else {}
+        return Conversation(self._dialogue.events, id=self._thread, metadata=about)
+
+    def _add_state(self, state: Any, place: str) -> None:
+        """Read the messages of a state, and keep what its other channels hold."""
+        self._keep(state)
+        self._history(mapping(state).get("messages"), place)
+
+    def _keep(self, channels: Any) -> None:
+        """Keep the last value of each channel of a state, which authors name, but for those of LangGraph."""
+        for name, value in mapping(channels).items():
+            if (
+                name != "messages"
+                and value not in (None, "", [], {})
+                and not name.startswith(("__", "branch:"))
+            ):
+                self._state[name] = value
 
     def add(self, variant: str, value: Any, place: str) -> None:
         if variant == "item":
@@ -201,10 +196,10 @@ class _StreamReader:
             for node, written in value.items():
                 self._add_update(node, written, place)
         elif variant == "values":
-            self._history(value.get("messages"), place)
+            self._add_state(value, place)
         elif variant == "snapshot":
             self._thread = self._thread or _thread(value)
-            self._history(mapping(value.get("values")).get("messages"), place)
+            self._add_state(value.get("values"), place)
             self._add_tasks(items(value.get("tasks")), place)
         elif variant == "debug":
             self._add_debug(value, place)
@@ -237,6 +232,7 @@ class _StreamReader:
             self._dialogue.add(message_of([made]))
             return
         for part in written if isinstance(written, list) else [written]:
+            self._keep(part)
             messages = mapping(part).get("messages")
             for message in messages if isinstance(messages, list) else [messages]:
                 if message is not None:
@@ -246,7 +242,7 @@ class _StreamReader:
         payload = mapping(value.get("payload"))
         if value.get("type") == "checkpoint":
             self._thread = self._thread or _thread(payload)
-            self._history(mapping(payload.get("values")).get("messages"), place)
+            self._add_state(payload.get("values"), place)
         else:
             self._add_task(payload, place)
         ts = timestamp_of(value.get("timestamp"))
@@ -270,8 +266,8 @@ class _StreamReader:
         # Some versions write a node's result as pairs of channel and value.
         pairs = result if isinstance(result, list) else list(mapping(result).items())
         for pair in pairs:
-            if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == "messages":
-                self._add_update(str(task.get("name")), {"messages": pair[1]}, place)
+            if isinstance(pair, list | tuple) and len(pair) == 2:
+                self._add_update(str(task.get("name")), {str(pair[0]): pair[1]}, place)
 
     def _add_error(self, error: Any, place: str) -> None:
         key = f"{place}{error}"

@@ -21,8 +21,8 @@ from agent_eval.importers.records import Record
 from agent_eval.importers.streams import first_event, is_event_stream, streams_in, ui_message_of
 from agent_eval.importers.usage import usage_in
 
-Lists = list[tuple[str, list[Any]]]
-"""Lists of messages, each with its place in the record."""
+Lists = list[tuple[str, list[Any], Mapping[str, Any]]]
+"""Lists of messages, each with its place in the record, and with what stands beside it there."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +42,45 @@ class MessageFormat(DialogueFormat):
     def detect(self, value: Any) -> Match | None:
         if exchange_of(value) is not None:
             return None  # a request with its answer is a provider's
-        lists = [[mapping(each) for each in messages[:40]] for _, messages in self.lists(value)]
+        lists = [[mapping(each) for each in messages[:40]] for _, messages, _ in self.lists(value)]
         sure = max((self.is_own(messages) for messages in lists), default=0)
         return Match(sure, "messages") if sure else None
 
     def lists(self, value: Any) -> Lists:
         """Return the lists of messages in a record."""
         if isinstance(value, list):
-            return [("", value)]
+            return [("", value, {})]
         fields = mapping(value)
         if isinstance(fields.get("messages"), list):
-            return [("messages", fields["messages"])]
+            return [("messages", fields["messages"], _without(fields, "messages"))]
         inner = [(name, self.lists(part)) for name, part in fields.items() if isinstance(part, dict)]
-        return [(f"{name}.{path}", lists) for name, lists in inner[:100] for path, lists in lists]
+        return [
+            (f"{name}.{path}", messages, beside)
+            for name, lists in inner[:100]
+            for path, messages, beside in lists
+        ]
 
     @override
     def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
         reader = MessageReader(record.place, diagnostics)
-        turns = []
-        for name, messages in self.lists(record.value):
+        turns, lists = [], self.lists(record.value)
+        if all("." in name for name, _, _ in lists):  # named conversations: what is none of them is not read
+            for name, part in mapping(record.value).items():
+                if part not in (None, "", [], {}) and not (isinstance(part, dict) and self.lists(part)):
+                    diagnostics.unknown(record.place, name)
+        for name, messages, beside in lists:
             history = [message for message in reader.messages(messages, name) if message.events]
             if self.failed is not None:
                 mark_errors((fields for message in history for fields in message.events), self.failed)
             turn = Turn(history, id=conversation_of(record.value, *messages[:1]))
             turn.id = turn.id or name.rpartition(".")[0] or None
-            fields = mapping(record.value)
-            if name in fields:
-                _add_document(turn, {key: stated for key, stated in fields.items() if key != name})
+            _add_document(turn, beside)
             turns.append(turn)
         return turns
+
+
+def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != name}
 
 
 def _add_document(turn: Turn, fields: Mapping[str, Any]) -> None:
@@ -97,10 +107,11 @@ class AiSdk(MessageFormat):
         if isinstance(value, str):
             first = mapping(first_event(value) if is_event_stream(value) else None)
             is_own = str(first.get("type")) in ("start", "start-step", "text-start", "tool-input-start")
-            return [("stream", [ui_message_of(stream) for stream in streams_in(value)])] if is_own else []
+            return [("stream", [ui_message_of(stream) for stream in streams_in(value)], {})] if is_own else []
         steps = [mapping(step) for step in items(mapping(value).get("steps"))]
         if steps and all(isinstance(step.get("content"), list) and "finishReason" in step for step in steps):
-            return [("steps", [{**step, "role": "assistant"} for step in steps])]
+            answers = [{**step, "role": "assistant"} for step in steps]
+            return [("steps", answers, _without(value, "steps"))]
         return super().lists(value)
 
 

@@ -17,6 +17,7 @@ from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
@@ -25,7 +26,6 @@ from agent_eval.importers.vocabulary import (
     CALLS_INSIDE,
     IDS,
     KINDS,
-    MESSAGE_FIELDS,
     NAMES,
     PAYLOADS,
     RESULTS_INSIDE,
@@ -114,17 +114,11 @@ class MessageReader:
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
             self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
             return []
-        self._report_unknown(fields, field)
+        if self._is_whole:
+            report_unknown(fields, "message", self._place, f"{field}.", self._diagnostics)
         events = list(self._events(fields, speaker_role, field))
         add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
-
-    def _report_unknown(self, fields: Mapping[str, Any], field: str) -> None:
-        if not self._is_whole or fields.keys() <= MESSAGE_FIELDS:
-            return
-        for name, value in fields.items():
-            if name not in MESSAGE_FIELDS and value not in (None, "", [], {}, False):
-                self._diagnostics.unknown(self._place, f"{field}.{name}")
 
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)

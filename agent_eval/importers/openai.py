@@ -39,21 +39,6 @@ class OpenAI(ProviderFormat):
         "x.ai": "x_ai",
         "perplexity.ai": "perplexity",
     }
-    known = frozenset(
-        {
-            *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"),
-            *("error", "metadata", "prompt_filter_results", "provider", "moderation", "input_user"),
-            *("temperature", "top_p", "seed", "tools", "tool_choice", "response_format", "presence_penalty"),
-            *("frequency_penalty", "messages", "timings", "stats", "x_groq", "citations", "search_results"),
-            *("created_at", "completed_at", "status", "incomplete_details", "output", "request_id"),
-            *("previous_response_id", "conversation", "instructions", "max_output_tokens", "user"),
-            *("background", "billing", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key"),
-            *("prompt_cache_retention", "reasoning", "safety_identifier", "store", "text", "top_logprobs"),
-            *("truncation", "output_text", "prompt", "content_filters", "input", "message", "done"),
-            *("done_reason", "prompt_eval_count", "eval_count", "total_duration", "load_duration"),
-            *("prompt_eval_duration", "eval_duration", "context"),
-        }
-    )
 
     @override
     def detect(self, value: Any) -> Match | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -32,24 +32,6 @@ class OpenAIAgents(Format):
 
     name = "openai_agents"
     provider = "openai"
-    fields: ClassVar = {
-        "export": frozenset({"data"}),
-        "span": frozenset(
-            {
-                *(
-                    "object",
-                    "id",
-                    "workflow_name",
-                    "group_id",
-                    "metadata",
-                    "tracing",
-                    "trace_id",
-                    "parent_id",
-                ),
-                *("started_at", "ended_at", "span_data", "error"),
-            }
-        ),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:

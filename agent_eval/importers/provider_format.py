@@ -22,9 +22,9 @@ from agent_eval.importers.exchange import (
     error_of,
     exchange_of,
     record_ids,
-    report_unknown,
     settings_of,
 )
+from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import EventStream, is_event_stream, streams_in
@@ -36,8 +36,6 @@ _TIMES = ("created", "created_at", "createTime", "create_time")
 class ProviderFormat(DialogueFormat):
     """Reads requests and answers; a subclass says where in them the messages are."""
 
-    known: ClassVar[frozenset[str]] = frozenset()
-    """Fields of an answer whose content is read, or is no content; others are reported. Empty for all."""
     starts: ClassVar[frozenset[str]] = frozenset()
     """Types of events that begin a stream."""
     hosts: ClassVar[Mapping[str, str]] = {}
@@ -105,8 +103,7 @@ class ProviderFormat(DialogueFormat):
         turn.rank = int(not turn.history)
         times = (*(body.get(name) for name in _TIMES), record.get("timestamp"), record.get("created_at"))
         turn.time = make.seconds_of(next(filter(None, times), None))
-        if self.known:
-            report_unknown(body, self.known, place, "response.", diagnostics)
+        report_unknown(body, f"{self.name} answer", place, "response.", diagnostics)
         error = error_of(exchange.response, exchange.status)
         answers = self.answers(exchange, reader)
         if answers:

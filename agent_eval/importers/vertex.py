@@ -34,13 +34,6 @@ class Vertex(ProviderFormat):
     name = "vertex"
     provider = "gcp.gen_ai"
     hosts: ClassVar = {"aiplatform.googleapis.com": "gcp.vertex_ai"}
-    known = frozenset(
-        {
-            *("candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId", "createTime"),
-            *("prompt_feedback", "usage_metadata", "model_version", "response_id", "create_time", "error"),
-            *("automatic_function_calling_history", "parsed", "sdk_http_response", "modelStatus"),
-        }
-    )
 
     @override
     def detect(self, value: Any) -> Match | None:
