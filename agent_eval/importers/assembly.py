@@ -161,10 +161,12 @@ class Assembly:
         """Report the calls, results and answers of the records that are in no conversation."""
         hint = f"; {elsewhere}" if elsewhere is not None else ""
         events = [fields for conversation in conversations for fields in conversation.all_events]
-        shapes = [(place, Shape(*shape)) for place, _, of_record, _ in stored for shape in of_record]
-        places = {id(shape): place for place, shape in shapes}
+        records = [[Shape(*shape) for shape in of_record] for _, _, of_record, _ in stored]
+        places = {
+            id(shape): place for (place, *_), shapes in zip(stored, records, strict=True) for shape in shapes
+        }
         more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
-        for shape in unread([shape for _, shape in shapes], events, more):
+        for shape in unread(records, events, more):
             place = places.get(id(shape), stored[0][0])
             reason = f"is {shape.described} by its shape, and was not read{hint}"
             self._diagnostics.lost(place, shape.path, reason)

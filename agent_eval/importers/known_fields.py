@@ -156,10 +156,11 @@ _MESSAGES = """
     container service_tier system_fingerprint event.name gen_ai.system gen_ai.message.index role_name data
     kwargs lc
 """
+_MESSAGE = " ".join((_MESSAGES, *NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE))
 _KNOWN: Mapping[str, str] = {
-    "message": " ".join(
-        (_MESSAGES, *NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE)
-    ),
+    "message": _MESSAGE,
+    "langgraph chunk: data": _MESSAGE,
+    "langgraph chunk: kwargs": _MESSAGE,
     "openai answer": _ANSWERS_OF_OPENAI,
     "anthropic answer": """
         id type role content model stop_reason stop_sequence stop_details usage container context_management

@@ -19,6 +19,7 @@ from agent_eval.importers.vocabulary import (
     ARGUMENTS,
     CALL_IDS,
     CALLS_INSIDE,
+    IDS,
     KINDS,
     NAMES,
     PAYLOADS,
@@ -45,10 +46,10 @@ _DEFINITIONS = frozenset(
         *("tools", "tool_definitions", "toolDefinitions", "functions", "available_tools", "function_tools"),
         *("output_tools", "toolConfig", "tool_config", "gen_ai.tool.definitions", "ai.prompt.tools"),
         *("llm.tools", "model_request_parameters", "toolSpec", "function_declarations", "scores"),
-        *("resourceAttributes",),
+        *("resourceAttributes", "intermediate_data", "intermediateData", "expected_tool_use"),
     }
 )
-"""Fields that declare tools, or that no conversation is in: they are not entered."""
+"""Fields that declare tools, say what is expected, or have no conversation in them: they are not entered."""
 _SCHEMAS = ("inputSchema", "input_schema", "parameters_json_schema", "json_schema", "parametersJsonSchema")
 _LISTS_OF_CALLS = ("toolcalls", "toolrequests", "toolinvocations")
 _ANSWERS = (
@@ -250,6 +251,8 @@ class _Search:
             any_id = own_id or first_text(fields, ("id",))
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
+                self._call(path, any_id or _id_above(place[1]), name, fields, arguments)
+            elif name and any(_is_object(fields.get(word)) for word in ("arguments", "args")):
                 self._call(path, any_id, name, fields, arguments)
             elif kind and own_id and arguments:
                 self._call(path, own_id, kind, fields, arguments)
@@ -265,6 +268,8 @@ class _Search:
     ) -> None:
         """Add a call with the arguments that the first of some fields has."""
         arguments = next((fields[place] for place in at if place in fields), None)
+        if name is not None and name[0] == "'" and isinstance(arguments, str):
+            name, arguments = name.strip("'"), arguments.strip("'")  # as CrewAI repeats calls
         self._add(CALL, path, call_id, name, arguments=digest_of(arguments))
 
     @staticmethod
@@ -458,6 +463,15 @@ def _is_call(value: Any) -> bool:
         return False
     words = _words(tuple(value))
     return bool(words.arguments and first_text(value, words.names)) and not _is_definition(value, words)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(_json(value) if isinstance(value, str) else value, dict)
+
+
+def _id_above(above: Any) -> str | None:
+    """Return the id of the call that an object is in, as `function` is."""
+    return first_text(above, IDS) if isinstance(above, dict) and above.get("type") == "function" else None
 
 
 def _is_schema(value: Any) -> bool:

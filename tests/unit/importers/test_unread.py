@@ -69,6 +69,22 @@ def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
     assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
 
 
+@pytest.mark.parametrize(
+    ("read", "later"),
+    [
+        (CALLS, {**CALLS, "id": "c2"}),  # equal calls with ids of their own
+        (CALLS, {**CALLS, "function": {"name": "delete_order", "arguments": '{"id": 8}'}}),  # all have one id
+        (CALLS, {"name": "delete_order", "arguments": {"id": 8}}),  # in no list of calls, without an id
+        (CALLS, {"type": "function", "id": "c2", "later": CALLS["function"]}),  # the id is above
+    ],
+)
+def test_a_call_beside_one_that_resembles_it_is_lost(read: Any, later: Any, tmp_path: Path) -> None:
+    answer = {"role": "assistant", "content": None, "tool_calls": [read], "later": later}
+    result = of_value("provider", [ASKED, answer], tmp_path, name="openai")
+    assert len(result.of("tool_call")) == 1
+    assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
+
+
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
     session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
     call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
