@@ -18,7 +18,15 @@ from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
 from agent_eval.importers.records import Record
-from agent_eval.importers.streams import first_event, is_event_stream, streams_in, ui_message_of
+from agent_eval.importers.streams import (
+    EventStream,
+    data_stream_of,
+    first_event,
+    is_data_stream,
+    is_event_stream,
+    streams_in,
+    ui_message_of,
+)
 from agent_eval.importers.usage import usage_in
 
 Lists = list[tuple[str, list[Any], Mapping[str, Any]]]
@@ -90,12 +98,16 @@ def _add_document(turn: Turn, fields: Mapping[str, Any]) -> None:
     rest = {name: number - sum(each.get(name, 0) for each in made) for name, number in total.items()}
     if rest and all(number >= 0 for number in rest.values()) and any(rest.values()):
         turn.history.append(message_of([make.event("agent", "model_call", usage=rest)]))
+    if (error := fields.get("error")) not in (None, ""):
+        turn.history.append(message_of([make.error_event(error)]))
     others = {name: value for name, value in fields.items() if name not in _READ and value not in (None, {})}
     turn.metadata |= {"record": others} if others else {}
 
 
 _TOTALS = ("totalUsage", "total_usage", "usage_details", "usage")
-_READ = frozenset({*_TOTALS, *CONVERSATION_NAMES, "type", "text", "finishReason", "responseMessages"})
+_READ = frozenset(
+    {*_TOTALS, "error", *CONVERSATION_NAMES, "type", "text", "finishReason", "responseMessages"}
+)
 """Fields of a document that are read, or that repeat its messages."""
 
 
@@ -103,16 +115,32 @@ class AiSdk(MessageFormat):
     """Messages of the Vercel AI SDK, of the model and of its user interface; results, streams of answers."""
 
     @override
+    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
+        for number, stream in enumerate(_ui_streams(record.value) if isinstance(record.value, str) else ()):
+            ui_message_of(stream)
+            for problem in stream.broken:
+                diagnostics.lost(record.place, f"stream[{number}]", problem)
+        return super().turns(record, diagnostics)
+
+    @override
     def lists(self, value: Any) -> Lists:
         if isinstance(value, str):
-            first = mapping(first_event(value) if is_event_stream(value) else None)
-            is_own = str(first.get("type")) in ("start", "start-step", "text-start", "tool-input-start")
-            return [("stream", [ui_message_of(stream) for stream in streams_in(value)], {})] if is_own else []
+            answers = [ui_message_of(stream) for stream in _ui_streams(value)]
+            return [("stream", [message], beside) for message, beside in answers]
         steps = [mapping(step) for step in items(mapping(value).get("steps"))]
         if steps and all(isinstance(step.get("content"), list) and "finishReason" in step for step in steps):
-            answers = [{**step, "role": "assistant"} for step in steps]
-            return [("steps", answers, _without(value, "steps"))]
+            spoken = [{**step, "role": "assistant"} for step in steps]
+            return [("steps", spoken, _without(value, "steps"))]
         return super().lists(value)
+
+
+def _ui_streams(value: str) -> list[EventStream]:
+    """Return the streams to the user interface that a text is, in whichever version; none for other texts."""
+    if is_data_stream(value):
+        return [data_stream_of(value)]
+    first = mapping(first_event(value) if is_event_stream(value) else None)
+    is_own = str(first.get("type")) in ("start", "start-step", "text-start", "tool-input-start")
+    return list(streams_in(value)) if is_own else []
 
 
 def _blocks(messages: list[Mapping[str, Any]], *names: str) -> Iterator[Mapping[str, Any]]:

@@ -30,6 +30,8 @@ _WIDE = Limits(max_bytes=RECORD_BYTES, max_depth=56, wide_integers=True)
 
 _BOM = b"\xef\xbb\xbf"
 _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b": ")
+_DATA_STREAM = re.compile(rb"[0-9a-k]:[\"{\[]")
+"""A line of a stream to the AI SDK's user interface, version 4."""
 _JSON_LINES = (".jsonl", ".ndjson")
 _LIST_KEYS = {"object", "data", "has_more", "first_id", "last_id", "next_cursor", "meta"}
 
@@ -90,7 +92,7 @@ def _records_of(
         blank, start = _skip_blank(stream.file)
         if not start:
             diagnostics.lost(stream.name, "", "is empty")
-        elif start.startswith(_STREAM_STARTS):
+        elif start.startswith(_STREAM_STARTS) or _DATA_STREAM.match(start):
             yield from _event_stream(stream, start + stream.file.read(RECORD_BYTES + 1), diagnostics)
         elif stream.name.lower().endswith(_JSON_LINES) or _is_whole(start, stream.name):
             yield from _lines(stream, start, blank + 1, diagnostics, is_one_record)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from agent_eval.importers.streams import data_stream_of, is_data_stream
 from agent_eval.importers.vocabulary import (
     AGENTS,
     ARGUMENTS,
@@ -135,6 +136,8 @@ class _Search:
             inner = _json(text)
             if isinstance(inner, dict | list) and inner:
                 self.enter(inner, (path, "~"), key, above, depth + 1)
+        elif path is None and is_data_stream(text):
+            self.enter(data_stream_of(text).events, (path, "~"), key, above, depth + 1)
         elif start == "R" and text.startswith(_SHOWN_CALL):
             call_id, name = (_SHOWN[word].search(text) for word in ("call_id", "name"))
             self._add(CALL, path, call_id and call_id[1], name and name[1])
@@ -252,7 +255,7 @@ class _Search:
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
                 self._call(path, any_id or _id_above(place[1]), name, fields, arguments)
-            elif name and any(_is_object(fields.get(word)) for word in ("arguments", "args")):
+            elif name and any(_is_object(fields.get(word)) for word in _OF_CALLS):
                 self._call(path, any_id, name, fields, arguments)
             elif kind and own_id and arguments:
                 self._call(path, own_id, kind, fields, arguments)
@@ -345,6 +348,8 @@ class _Search:
             self._add(RESULT, (path, "observations"), arguments=digest_of(fields["observations"]))
 
 
+_OF_CALLS = ("arguments", "args", "tool_input", "toolInput", "tool_args", "toolArgs", "tool_kwargs")
+"""Arguments that, beside a name, only a call has."""
 _GENERATED = ("Final result processed.",)
 """What frameworks answer to the call that is the final answer: no tool said it."""
 _OUTPUTS_OF_CALLS = (*("aggregated_output", "result", "output", "resultDisplay", "errorText", "tool_output"),)
