@@ -20,17 +20,17 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.framework_spans import (
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import (
     AGENT_NAME,
     INPUTS,
     KIND,
     OUTPUTS,
+    SpanFields,
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 from agent_eval.importers.usage import usage_in
 

@@ -8,12 +8,12 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers import events as make
+from agent_eval.importers.benchmarks import RecordedRun, as_metadata, conversations_of, recorded
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.trials import RecordedRun, as_metadata, conversations_of, recorded
 from agent_eval.importers.usage import usage_in
 
 _ATTACHMENT = "attachment://"

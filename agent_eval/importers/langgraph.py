@@ -8,8 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import Dialogue, message_of
-from agent_eval.importers.dialogue_format import Turn, link_of
+from agent_eval.importers.dialogue import Dialogue, Turn, link_of, message_of
 from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages

@@ -10,13 +10,12 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import message_of
-from agent_eval.importers.dialogue_format import DialogueFormat, Turn
+from agent_eval.importers.dialogue import DialogueFormat, Turn, message_of
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import CONVERSATION_NAMES, conversation_of, exchange_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
+from agent_eval.importers.provider_format import CONVERSATION_NAMES, conversation_of, exchange_of
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import (
     EventStream,

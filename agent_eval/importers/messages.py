@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, part_of, text
 from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in

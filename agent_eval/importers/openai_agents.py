@@ -10,18 +10,18 @@ from typing_extensions import override
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.framework_spans import (
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.records import Record
+from agent_eval.importers.responses_items import is_items
+from agent_eval.importers.span_records import (
     AGENT_NAME,
     INPUTS,
     KIND,
     OUTPUTS,
+    SpanFields,
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.records import Record
-from agent_eval.importers.responses_items import is_items
-from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 
 _OBJECTS = frozenset({"trace", "trace.span"})

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.catalog import Family, load_others
+from agent_eval.importers.catalog import Family, load_others, unsupported
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Format, Match
 from agent_eval.importers.records import Record
-from agent_eval.importers.unsupported import unsupported
 
 _TOO_CLOSE = 0.15
 """Difference of confidence up to which two formats count as equally likely."""

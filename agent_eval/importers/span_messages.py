@@ -13,12 +13,12 @@ from typing import Any, Literal
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import agent_message, items, mapping, system_message, user_message
-from agent_eval.importers.gemini import system_message_of
 from agent_eval.importers.langchain import generation_message, is_message, is_messages
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.span_facts import body_answer
 from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.vertex import system_message_of
 
 _OLD_EVENTS = {
     "gen_ai.system.message": "system",

@@ -252,8 +252,13 @@ def gemini_answer_of(chunks: Sequence[Any]) -> dict[str, Any]:
 
 _DATA_STREAM = re.compile(r"[0-9a-k]:(?=[\"{\[])")
 _DATA_LINES = {
-    "0": "text-delta", "3": "error", "9": "tool-input-available", "a": "tool-output-available",
-    "d": "finish", "g": "reasoning-delta", "k": "file",
+    "0": "text-delta",
+    "3": "error",
+    "9": "tool-input-available",
+    "a": "tool-output-available",
+    "d": "finish",
+    "g": "reasoning-delta",
+    "k": "file",
 }
 """Events by the letter of a line in version 4; others say nothing, or repeat these in parts."""
 
