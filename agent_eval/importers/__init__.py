@@ -25,8 +25,8 @@ What formats share:
   audio and files become digests.
 * `messages.py` reads messages of every dialect, with the words of `vocabulary.py`; `responses_items.py`
   reads items, which are events without a role; `usage.py` tokens. A format says where its messages are.
-* `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id. It
-  has the base of formats whose records are a request with its answer; `provider_format.py` has that of model
+* `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id.
+  It has the base of formats whose records are a request with its answer; `provider_format.py` that of model
   providers, `message_formats.py` of lists of messages, `sessions.py` of recorders of lines.
 * `span_records.py` reads spans in every encoding as one shape; `span_tree.py` puts those of a conversation
   together.

@@ -7,7 +7,6 @@ here keep all fields, or are checked message by message. Names are compared in s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -21,11 +20,11 @@ from agent_eval.importers.vocabulary import (
     NAMES,
     PAYLOADS,
     RESULTS_INSIDE,
+    snake,
 )
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False)
 """What says nothing, in whatever field it is."""
-_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 def report_unknown(
@@ -36,7 +35,7 @@ def report_unknown(
     if not known or known.issuperset(fields):
         return
     for field, value in fields.items():
-        if field not in known and _snake(field) not in known and value not in _EMPTY:
+        if field not in known and snake(field) not in known and value not in _EMPTY:
             diagnostics.unknown(place, f"{prefix}{field}")
 
 
@@ -58,12 +57,7 @@ def _places_of(name: str) -> list[tuple[str, tuple[str, ...]]]:
 def _names_of(row: str) -> frozenset[str]:
     """Return the names that a row allows, as they are written and in snake case."""
     names = _KNOWN.get(row, "").split()
-    return frozenset(names) | frozenset(map(_snake, names))
-
-
-@cache
-def _snake(name: str) -> str:
-    return _HUMP.sub("_", name).lower()
+    return frozenset(names) | frozenset(map(snake, names))
 
 
 def _objects(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

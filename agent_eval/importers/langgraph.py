@@ -89,7 +89,8 @@ def _detected_list(value: list[Any]) -> Match | None:
     """Recognise a list: messages of one conversation, or one item of a stream with its mode."""
     if is_messages(value):
         own = fields_of(value[0]) is not None
-        dashed = any("-" in name for name in _called(value))
+        calls = [mapping(call) for message in value for call in items(mapping(message).get("tool_calls"))]
+        dashed = any("-" in str(mapping(call.get("function")).get("name")) for call in calls)
         return Match(0.9 if own else (0.5 if dashed else 0.55), "messages")
     if len(value) == 2 and is_message(value[0]) and isinstance(value[1], dict):
         marks = any(str(name).startswith(("langgraph_", "ls_")) for name in value[1])
@@ -99,11 +100,6 @@ def _detected_list(value: list[Any]) -> Match | None:
         if any(isinstance(word, str) and word in _MODES for word in head) or isinstance(head[0], list):
             return Match(0.8, "item") if LangGraph().detect(value[-1]) is not None else None
     return None
-
-
-def _called(messages: list[Any]) -> list[str]:
-    calls = [mapping(call) for message in messages for call in items(mapping(message).get("tool_calls"))]
-    return [str(mapping(call.get("function")).get("name") or "") for call in calls]
 
 
 def _is_update(value: Mapping[str, Any]) -> bool:
@@ -132,15 +128,15 @@ _VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = 
     ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
     ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),
     ("task", 0.85, _is_task),
-    ("values", 0.9, lambda value: is_messages(value.get("messages")) and _has_own(value["messages"])),
+    (
+        "values",
+        0.9,
+        lambda value: is_messages(value.get("messages")) and any(map(fields_of, value["messages"])),
+    ),
     ("values", 0.5, lambda value: is_messages(value.get("messages")) and len(value) == 1),
     ("updates", 0.8, _is_update),
     ("message", 0.7, lambda value: fields_of(value) is not None and not is_chunk(value)),
 )
-
-
-def _has_own(messages: list[Any]) -> bool:
-    return any(fields_of(message) is not None for message in messages)
 
 
 def _thread(snapshot: Mapping[str, Any]) -> str | None:
@@ -199,7 +195,9 @@ class _StreamReader:
         elif variant == "snapshot":
             self._thread = self._thread or _thread(value)
             self._add_state(value.get("values"), place)
-            self._add_tasks(items(value.get("tasks")), place)
+            for task in map(mapping, items(value.get("tasks"))):
+                if task.get("error"):
+                    self._add_error(task["error"], place)
         elif variant == "debug":
             self._add_debug(value, place)
         elif variant == "task":
@@ -250,11 +248,6 @@ class _StreamReader:
                 self._timed.add(id(fields))
                 if ts is not None:
                     fields.setdefault("ts", ts)
-
-    def _add_tasks(self, tasks: Sequence[Any], place: str) -> None:
-        for task in map(mapping, tasks):
-            if task.get("error"):
-                self._add_error(task["error"], place)
 
     def _add_task(self, task: Mapping[str, Any], place: str) -> None:
         asked, result = mapping(task.get("input")), task.get("result")

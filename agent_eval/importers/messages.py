@@ -31,6 +31,7 @@ from agent_eval.importers.vocabulary import (
     ROLES,
     TYPED_BY_TOOL,
     first_text,
+    holds_results,
     kind_of,
 )
 
@@ -121,7 +122,7 @@ class MessageReader:
 
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)
-        if role == "tool" and not _holds_results(content):
+        if role == "tool" and not (holds_results(content) or _is_results(content)):
             yield _result(
                 fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
             )
@@ -559,17 +560,11 @@ def _thought(block: Mapping[str, Any]) -> Any:
     return first_text(inner, ("text", "content", "thinking", "reasoning", "think"))
 
 
-def _holds_results(content: Any) -> bool:
-    for block in map(mapping, items(content)):
-        kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
-        if any(kind.is_result for kind in kinds) or not RESULTS_INSIDE.isdisjoint(block):
-            return True
-    return bool(content) and isinstance(content, list) and _is_results(content)
-
-
-def _is_results(content: list[Any]) -> bool:
+def _is_results(content: Any) -> bool:
     """Whether these are results without a kind, as AutoGen lists them."""
-    return all("call_id" in mapping(block) and "content" in mapping(block) for block in content)
+    return bool(items(content)) and all(
+        "call_id" in mapping(block) and "content" in mapping(block) for block in content
+    )
 
 
 def _text_of(content: Any) -> str | None:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from agent_eval.importers.events import mapping
+from agent_eval.importers.span_records import attributes_of
 from agent_eval.importers.streams import data_stream_of, is_data_stream
 from agent_eval.importers.vocabulary import (
     AGENTS,
@@ -28,6 +30,7 @@ from agent_eval.importers.vocabulary import (
     TYPED_BY_TOOL,
     Kind,
     first_text,
+    holds_results,
     kind_of,
     plain,
 )
@@ -156,7 +159,10 @@ class _Search:
     ) -> Iterable[str]:
         """Add what an object is; return its fields that need no look of their own."""
         words = _words(tuple(fields))
-        flat = _flat(fields[words.pairs]) if words.pairs is not None else {}
+        pairs = fields[words.pairs] if words.pairs is not None else None
+        flat = (
+            attributes_of(pairs) if isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]) else {}
+        )
         if flat:
             self.enter(flat, (path, words.pairs), "attributes", fields, depth + 1)
             return () if words.pairs is None else (words.pairs,)
@@ -304,7 +310,7 @@ class _Search:
         has_payload = any(fields[name] is not None for name in words.payloads)
         if fields.get("role") in _TOOLS:
             content = fields.get("content", fields.get("blocks", fields.get("contents")))
-            if content in (None, [], "") or _holds_definition(content) or _holds_results(content):
+            if content in (None, [], "") or _holds_definition(content) or holds_results(content):
                 return
             more = fields.get("additional_kwargs")
             call_id = call_id or (more.get("tool_call_id") if isinstance(more, dict) else None)
@@ -506,33 +512,6 @@ def _is_step(fields: Mapping[str, Any]) -> bool:
 def _holds_definition(content: Any) -> bool:
     function = content.get("function") if isinstance(content, dict) else None
     return isinstance(function, dict) and "description" in function
-
-
-def _holds_results(content: Any) -> bool:
-    return isinstance(content, list) and any(
-        isinstance(block, dict)
-        and (not RESULTS_INSIDE.isdisjoint(block) or kind_of(str(block.get("type", ""))).is_result)
-        for block in content
-    )
-
-
-def _flat(pairs: Any) -> dict[str, Any]:
-    """Return the attributes that OTLP and Jaeger write as pairs of key and value; empty for anything else."""
-    return {
-        pair["key"]: _any_value(pair.get("value"))
-        for pair in (pairs if isinstance(pairs, list) else ())
-        if isinstance(pair, dict) and isinstance(pair.get("key"), str)
-    }
-
-
-def _any_value(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    for name in ("stringValue", "boolValue", "doubleValue", "intValue"):
-        if name in value:
-            return value[name]
-    values = value.get("arrayValue")
-    return [_any_value(inner) for inner in values.get("values", [])] if isinstance(values, dict) else None
 
 
 def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:

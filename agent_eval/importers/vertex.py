@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -38,19 +37,13 @@ from agent_eval.importers.provider_format import (
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import EventStream, first_event, gemini_answer_of, is_event_stream
 from agent_eval.importers.usage import usage_in
-
-_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
-
-
-@cache
-def _snake(name: str) -> str:
-    return _HUMP.sub("_", name).lower()
+from agent_eval.importers.vocabulary import snake
 
 
 def field(fields: Mapping[str, Any], name: str) -> Any:
     """Return a field by its name in camelCase, or by the same name in snake_case."""
     value = fields.get(name)
-    return fields.get(_snake(name)) if value is None else value
+    return fields.get(snake(name)) if value is None else value
 
 
 def system_message_of(instruction: Any) -> list[Message]:

@@ -91,10 +91,28 @@ def kind_of(stated: str) -> Kind:
     return Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))
 
 
+def holds_results(content: Any) -> bool:
+    """Whether a list has a block that is the result of a tool."""
+    blocks = content if isinstance(content, list) else ()
+    return any(
+        not RESULTS_INSIDE.isdisjoint(block)
+        or any(kind_of(block[name]).is_result for name in KINDS if isinstance(block.get(name), str))
+        for block in blocks
+        if isinstance(block, dict)
+    )
+
+
+@lru_cache(maxsize=4096)
+def snake(name: str) -> str:
+    """Write a name in camel case as Python does."""
+    return _HUMP.sub("_", name).lower()
+
+
 @lru_cache(maxsize=4096)
 def plain(word: str) -> str:
     """Write a word without capitals and signs: `tool-call`, `ToolCall` and `tool_call` are one."""
     return _SIGNS.sub("", word.lower())
 
 
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 _SIGNS = re.compile(r"[^a-z]")
