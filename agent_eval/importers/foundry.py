@@ -10,21 +10,7 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    event,
-    items,
-    mapping,
-    seconds_of,
-    text,
-    text_or_none,
-    timestamp_of,
-    tool_call,
-    tool_result,
-    user_message,
-)
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, text_or_none
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import conversation_of, tool_name
@@ -100,9 +86,12 @@ def _message(
 ) -> _Timed:
     role = message.get("role")
     blocks = [_block(block) for block in items(message.get("content"))] or message.get("content")
-    seconds, moment = seconds_of(message.get("created_at")) or 0.0, timestamp_of(message.get("created_at"))
+    seconds, moment = (
+        seconds_of(message.get("created_at")) or 0.0,
+        make.timestamp_of(message.get("created_at")),
+    )
     if role == "user":
-        return _Timed(seconds, _USER, [user_message(blocks, ts=moment)])
+        return _Timed(seconds, _USER, [make.user_message(blocks, ts=moment)])
     if role not in ("assistant", "agent"):
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
         return _Timed(seconds, _AGENT, [])
@@ -112,7 +101,7 @@ def _message(
         (step for step, each in zip(steps, made, strict=True) if own and each.get("message_id") == own), {}
     )
     run = runs.get(text(message.get("run_id")), {})
-    answer = agent_message(
+    answer = make.agent_message(
         blocks,
         ts=moment,
         agent_name=text(message.get("assistant_id")) or text(message.get("agent_id")),
@@ -154,7 +143,7 @@ def _step(
         called[-1].update({"usage": usage} if usage else {})
         called[-1].update({"model": model} if model else {})
     elif mapping(step.get("last_error")):
-        events.append(error_event(dict(step["last_error"])))
+        events.append(make.error_event(dict(step["last_error"])))
     return _Timed(seconds_of(step.get("created_at")) or 0.0, _STEP, events)
 
 
@@ -172,8 +161,8 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
     started, ended = step.get("created_at"), step.get("completed_at") or step.get("failed_at")
     first, last = seconds_of(started), seconds_of(ended)
     took = None if first is None or last is None else last - first
-    made = tool_call(
-        name, arguments, call.get("id"), ran_on=ran_on, agent_name=agent, ts=timestamp_of(started)
+    made = make.tool_call(
+        name, arguments, call.get("id"), ran_on=ran_on, agent_name=agent, ts=make.timestamp_of(started)
     )
     output = next((details[key] for key in _RESULTS if details.get(key) is not None), None)
     failure = step.get("last_error") or (step.get("status") if step.get("status") in _FAILED else None)
@@ -181,13 +170,13 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
     if output is None and error is None and step.get("status") != "completed":
         return [made]
     recorded = False if output is None and error is None else None
-    result = tool_result(
+    result = make.tool_result(
         output,
         call.get("id"),
         tool=name,
         error=error,
         ran_on=ran_on,
-        ts=timestamp_of(ended),
+        ts=make.timestamp_of(ended),
         latency_ms=took * 1000 if took is not None and took >= 0 else None,
         content_recorded=recorded,
     )
@@ -202,11 +191,11 @@ def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
     )
     usage = None if has_steps else usage_in(run.get("usage"))
     if usage is not None:
-        events.append(event("agent", "model_call", model=text(run.get("model")), usage=usage))
+        events.append(make.event("agent", "model_call", model=text(run.get("model")), usage=usage))
     error = run.get("last_error") or (run.get("status") if run.get("status") in _FAILED else None)
     if error is not None:
         reason = text(mapping(run.get("incomplete_details")).get("reason"))
-        events.append(error_event(error, ts=timestamp_of(ended), stop_reason=reason))
+        events.append(make.error_event(error, ts=make.timestamp_of(ended), stop_reason=reason))
     return _Timed(seconds_of(ended) or 0.0, _RUN, events)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Turn, link_of, message_of
-from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
+from agent_eval.importers.events import items, mapping, seconds_of, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
 from agent_eval.importers.langsmith import is_run, run_spans, runs_in, thread_of, trace_of
@@ -225,7 +226,7 @@ class _StreamReader:
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
-            made = event("agent", "state", output={"interrupt": written})
+            made = make.event("agent", "state", output={"interrupt": written})
             self._dialogue.add(message_of([made]))
             return
         for part in written if isinstance(written, list) else [written]:
@@ -242,7 +243,7 @@ class _StreamReader:
             self._add_state(payload.get("values"), place)
         else:
             self._add_task(payload, place)
-        ts = timestamp_of(value.get("timestamp"))
+        ts = make.timestamp_of(value.get("timestamp"))
         for fields in self._dialogue.events:
             if id(fields) not in self._timed:
                 self._timed.add(id(fields))
@@ -265,7 +266,7 @@ class _StreamReader:
         key = f"{place}{error}"
         if key not in self._errors:
             self._errors.add(key)
-            self._dialogue.add(message_of([error_event(error)]))
+            self._dialogue.add(message_of([make.error_event(error)]))
 
     def _add_event(self, value: Mapping[str, Any], place: str) -> None:
         """Read an event of `astream_events`: requests and answers of models, and what tools returned."""

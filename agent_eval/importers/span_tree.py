@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Message, message_of
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    event,
-    text,
-    text_or_none,
-    tool_call,
-    tool_result,
-)
+from agent_eval.importers.events import EventFields, text, text_or_none
 from agent_eval.importers.span_facts import (
     MISSING,
     Kind,
@@ -200,7 +192,9 @@ class SpanTree:
             return
         if output is MISSING and error is None:
             more["content_recorded"] = False
-        made = tool_result(None if output is MISSING else output, call_id, tool=name, error=error, **more)
+        made = make.tool_result(
+            None if output is MISSING else output, call_id, tool=name, error=error, **more
+        )
         if output is None and "output" not in made:
             made["output"] = None
         self._put(made, _end(span), span)
@@ -210,11 +204,13 @@ class SpanTree:
         if kind == "handoff":
             to = attributes.get("gen_ai.handoff.to_agent") or span["name"].removeprefix("handoff to ")
             source = attributes.get("gen_ai.handoff.from_agent") or attributes.get("input.value")
-            made = event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
+            made = make.event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
             self._put(made, span["start"], span)
         elif kind == "guardrail":
             output = attributes.get("output.value")
-            made = event("agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"])
+            made = make.event(
+                "agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"]
+            )
             self._put(made, span["start"], span)
 
     def _bring_forward(self, models: Sequence[SpanFields]) -> None:
@@ -233,7 +229,7 @@ class SpanTree:
         """Add what a failed run says, where no answer and no call says it."""
         for span in self._spans:
             if span["problem"] is not None and span["parent"] not in self._by_id:
-                self._put(error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
+                self._put(make.error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
                 return
 
 
@@ -297,19 +293,21 @@ def _served(message: Message) -> Message:
 
 def _made_call(name: str, arguments: Any, call_id: str | None) -> EventFields:
     if arguments is MISSING:
-        return event("agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False)
+        return make.event(
+            "agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False
+        )
     if isinstance(arguments, str):
-        return event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
-    return tool_call(name, arguments, call_id)
+        return make.event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
+    return make.tool_call(name, arguments, call_id)
 
 
 def _without_content(span: SpanFields) -> EventFields:
     """Make the event of an answer of which the span says nothing but that there was one."""
     if answer_fields(span).get("stop_reason") in _CALLED_A_TOOL:
-        return event("agent", "model_call")
+        return make.event("agent", "model_call")
     if span["problem"] is not None:
-        return error_event(span["problem"])
-    return agent_message(None, content_recorded=False)
+        return make.error_event(span["problem"])
+    return make.agent_message(None, content_recorded=False)
 
 
 def _is_hex(value: Any, length: int) -> bool:

@@ -12,18 +12,7 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    event,
-    items,
-    mapping,
-    system_message,
-    text,
-    text_or_none,
-    timestamp_of,
-)
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import (
@@ -51,7 +40,7 @@ def system_message_of(instruction: Any) -> list[Message]:
     parts = mapping(instruction).get("parts", instruction)
     parts = [parts] if isinstance(parts, str | dict) else items(parts)
     joined = "".join(text(part) or text(mapping(part).get("text")) or "" for part in parts)
-    return [message_of([system_message(joined)])] if joined else []
+    return [message_of([make.system_message(joined)])] if joined else []
 
 
 _STATE_NAMES = ("state_delta", "stateDelta", "update_context")
@@ -120,14 +109,14 @@ def _step_events(
     usage = usage_in(field(step, "usageMetadata") or field(answer, "usageMetadata"))
     error = _error_of(step)
     if error is not None:
-        events.append(error_event(error))
+        events.append(make.error_event(error))
     if usage is not None and not any(fields["actor"] == "agent" for fields in events):
-        events.append(agent_message(None))
+        events.append(make.agent_message(None))
     last = next((fields for fields in reversed(events) if fields["actor"] == "agent"), None)
     if last is not None:
         _describe(last, usage, step, answer)
     events += _actions(step)
-    moment = timestamp_of(step.get("timestamp"))
+    moment = make.timestamp_of(step.get("timestamp"))
     for fields in events:
         if fields["actor"] == "agent" and author is not None:
             fields["agent_name"] = author
@@ -159,10 +148,10 @@ def _actions(step: Mapping[str, Any]) -> list[EventFields]:
     for actions in (mapping(step.get("actions")), mapping(step.get("options"))):
         delta = next((actions[name] for name in _STATE_NAMES if actions.get(name)), None)
         if delta is not None:
-            events.append(event("agent", "state", output=delta))
+            events.append(make.event("agent", "state", output=delta))
         target = text(field(actions, "transferToAgent"))
         if target is not None:
-            events.append(event("agent", "handoff", output=target))
+            events.append(make.event("agent", "handoff", output=target))
     return events
 
 

@@ -16,13 +16,11 @@ from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
-from agent_eval.importers.cases import CaseIds, make_case
+from agent_eval.importers.cases import CaseIds, Expectations, make_case
 from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load
-from agent_eval.importers.records import STDIN
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.cases import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser, match_of
-from agent_eval.importers.records import read_records
+from agent_eval.importers.records import STDIN, read_records
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import open_to_show
 from agent_eval.operations.suites import refuse_ending
