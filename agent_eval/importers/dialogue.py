@@ -132,10 +132,13 @@ class Dialogue:
         earlier = list(known)
         repeated = Counter(_identity(unit) for unit in known)
         for unit in _units(message):
-            _move_usage(earlier, unit)
+            for older in earlier if "usage" in unit.fields else ():
+                older.fields.pop("usage", None)  # the next part of the message states it again
             if repeated[_identity(unit)] > 0:
                 repeated[_identity(unit)] -= 1
-                _complete(next(old for old in known if _identity(old) == _identity(unit)), unit)
+                older = next(old for old in known if _identity(old) == _identity(unit))
+                for name, value in unit.fields.items():
+                    older.fields.setdefault(name, value)  # such as usage and stop reason
                 continue
             self._append(unit)
             known.append(unit)
@@ -203,19 +206,6 @@ def _units(message: Message) -> Iterable[_Unit]:
 
 def _identity(unit: _Unit) -> int:
     return unit.key or _key_of(unit.fields)
-
-
-def _move_usage(known: list[_Unit], unit: _Unit) -> None:
-    """Take the usage off the earlier parts of a message whose next part states it again."""
-    if "usage" in unit.fields:
-        for older in known:
-            older.fields.pop("usage", None)
-
-
-def _complete(older: _Unit, again: _Unit) -> None:
-    """Add what a repetition says beyond the first: its usage, its stop reason."""
-    for name, value in again.fields.items():
-        older.fields.setdefault(name, value)
 
 
 def _overlap(known: list[int], history: list[int]) -> tuple[int, int]:

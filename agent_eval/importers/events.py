@@ -201,7 +201,7 @@ def seconds_of(value: Any) -> float | None:
             value = float(value)
         else:
             moment = _moment(value)
-            return None if moment is None else (moment.timestamp() if moment.tzinfo else _as_utc(moment))
+            return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -239,10 +239,6 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
-
-
-def _as_utc(moment: datetime) -> float:
-    return moment.replace(tzinfo=UTC).timestamp()
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -29,7 +29,9 @@ class Inspect(Format):
         if isinstance(value, list):
             rows = [mapping(row) for row in value[:20]]
             is_table = bool(rows) and all(
-                _is_summary(row) or {"scorer", "samples"} <= set(row) for row in rows
+                ({"id", "epoch", "input", "target"} <= set(row) and "messages" not in row)
+                or {"scorer", "samples"} <= set(row)
+                for row in rows
             )
             return Match(0.9, "table of an archive") if is_table else None
         if not isinstance(value, dict):
@@ -64,10 +66,6 @@ class Inspect(Format):
             if value.get("status") == "error":
                 diagnostics.note(part.place, "status", f"is error: {_words(value.get('error'))}"[:500])
         return conversations_of(runs, diagnostics)
-
-
-def _is_summary(row: Mapping[str, Any]) -> bool:
-    return {"id", "epoch", "input", "target"} <= set(row) and "messages" not in row
 
 
 def _run(

@@ -274,15 +274,8 @@ class _StreamReader:
         metadata = mapping(value.get("metadata"))
         self._thread = self._thread or text(metadata.get("thread_id"))
         if kind == "on_chat_model_start":
-            self._history(_only(mapping(data.get("input")).get("messages")), place)
+            self._history(mapping(data.get("input")).get("messages"), place)
         elif kind in ("on_chat_model_end", "on_tool_end") and is_message(data.get("output")):
             self._dialogue.add(self._reader(place).message(data["output"], "data.output"))
         elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
             self._add_error(data.get("error") or kind, text(value.get("name")) or place)
-
-
-def _only(messages: Any) -> Any:
-    """Return the messages of a request, which models take in batches."""
-    return (
-        messages[0] if isinstance(messages, list) and messages and isinstance(messages[0], list) else messages
-    )

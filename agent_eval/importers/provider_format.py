@@ -118,20 +118,14 @@ def _flat(value: dict[str, Any]) -> Exchange | None:
         return None
     for name in (*_ANSWERS, "output"):
         answer = _body(value[name]) if value.get(name) else None
-        if isinstance(answer, str) and isinstance(value.get("messages"), list):
-            answer = _answer_of_text(answer)
+        is_text = isinstance(answer, str) and not is_event_stream(answer)
+        if is_text and isinstance(value.get("messages"), list):
+            answer = {"choices": [{"message": {"role": "assistant", "content": answer}}]}  # its text alone
         if _is_answer(answer):
             status = value.get("status", value.get("status_code"))
             request = {key: stated for key, stated in value.items() if key != name}
             return Exchange(request, answer, status if type(status) is int else None)
     return None
-
-
-def _answer_of_text(text: str) -> Any:
-    """Return an answer that is recorded as its text alone, as Chat Completions has it."""
-    if is_event_stream(text):
-        return text
-    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
 def _is_answer(body: Any) -> bool:

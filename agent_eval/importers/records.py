@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from agent_eval.errors import InvalidInput, StorageError
 from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import items, mapping
 from agent_eval.storage.files import check_member_name, open_regular, reading_failed
 from agent_eval.storage.json import Limits, parse_and_encode, within_64_bits
 from agent_eval.storage.json import dumps as encode
@@ -396,18 +397,13 @@ def _listed(value: Any) -> list[Any] | None:
     if isinstance(data, list) and set(value) <= _LIST_KEYS:
         is_page = value.get("object") == "list" or "next_cursor" in value or "meta" in value
         return data if is_page else None
-    if isinstance(columns, list) and columns and all(map(_is_column, columns)):
-        rows = zip(*(column["values"] for column in columns), strict=False)
-        return [{column["name"]: stated for column, stated in zip(columns, row, strict=True)} for row in rows]
+    stated = [(mapping(column).get("name"), mapping(column).get("values")) for column in items(columns)]
+    if stated and all(isinstance(name, str) and isinstance(values, list) for name, values in stated):
+        names = [name for name, _ in stated]
+        return [
+            dict(zip(names, row, strict=True)) for row in zip(*(each for _, each in stated), strict=False)
+        ]
     return None
-
-
-def _is_column(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("name"), str)
-        and isinstance(value.get("values"), list)
-    )
 
 
 def _event_stream(stream: Stream, data: bytes, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:

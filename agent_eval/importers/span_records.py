@@ -332,18 +332,10 @@ def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     if attributes.get("mcp.method.name") == "tools/call" and "gen_ai.tool.name" not in attributes | added:
         added["gen_ai.tool.name"] = name.removeprefix("tools/call").strip()
     if "ai.response.toolCalls" in attributes or "ai.response.text" in attributes:
-        added |= _answer_of_ai_sdk(attributes)
+        names = {"content": "ai.response.text", "toolCalls": "ai.response.toolCalls"}
+        answer = {word: attributes.get(own) for word, own in names.items()}
+        added["ai.response.messages"] = {"role": "assistant", **answer}
     return {**attributes, **added} if added else attributes
-
-
-def _answer_of_ai_sdk(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "ai.response.messages": {
-            "role": "assistant",
-            "content": attributes.get("ai.response.text"),
-            "toolCalls": attributes.get("ai.response.toolCalls"),
-        }
-    }
 
 
 def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -109,11 +109,6 @@ class SpanTree:
         inner = {id(span) for span in agents if any(id(outer) in known for outer in self._ancestors(span))}
         return [span for span in agents if id(span) not in inner]
 
-    def _scope(self, span: SpanFields) -> str | None:
-        """Return the call that a sub-agent serves; None outside of sub-agents."""
-        tools = (outer for outer in self._ancestors(span) if self._kinds[id(outer)] == "tool")
-        return next((outer["span"] for outer in tools), None)
-
     def _agent(self, span: SpanFields) -> str | None:
         for outer in (span, *self._ancestors(span)):
             if self._kinds[id(outer)] == "agent":
@@ -140,7 +135,8 @@ class SpanTree:
 
     def _add_answer(self, span: SpanFields) -> None:
         inputs, outputs = self._messages(span, self._diagnostics)
-        scope, agent = self._scope(span), self._agent(span)
+        tools = (outer["span"] for outer in self._ancestors(span) if self._kinds[id(outer)] == "tool")
+        scope, agent = next(tools, None), self._agent(span)  # a sub-agent serves a call
         dialogue = self._dialogues.setdefault(scope, Dialogue())
         known = {id(fields) for fields in dialogue.events}
         dialogue.add_history([_served(message) if scope else message for message in inputs])
@@ -257,27 +253,18 @@ class _Waiting:
 
     def take(self, tool: str, call_id: str | None, arguments: Any = MISSING) -> EventFields | None:
         """Take the first that has the id; else one without an id that has the tool, and these arguments."""
-        same = self._by_id.get(call_id, []) if call_id is not None else self._named(tool)
+        every = (fields for waiting in self._by_id.values() for fields in waiting)
+        named = [fields for fields in every if fields.get("tool") == tool] if call_id is None else []
+        same = named if call_id is None else self._by_id.get(call_id, [])
         loose = [*self._by_tool.get(tool, []), *self._by_tool.get(None, [])]
         for candidates in (same, loose):
-            exact = (fields for fields in candidates if self._is_free(fields) and _fits(fields, arguments))
-            free = (fields for fields in candidates if self._is_free(fields))
-            chosen = next(exact, None) or next(free, None)
+            free = [fields for fields in candidates if id(fields) not in self._used]
+            exact = (fields for fields in free if arguments is MISSING or fields.get("input") == arguments)
+            chosen = next(exact, None) or next(iter(free), None)
             if chosen is not None:
                 self._used.add(id(chosen))
                 return chosen
         return None
-
-    def _named(self, tool: str) -> list[EventFields]:
-        events = (fields for waiting in self._by_id.values() for fields in waiting)
-        return [fields for fields in events if fields.get("tool") == tool]
-
-    def _is_free(self, fields: EventFields) -> bool:
-        return id(fields) not in self._used
-
-
-def _fits(fields: EventFields, arguments: Any) -> bool:
-    return arguments is MISSING or fields.get("input") == arguments
 
 
 def _served(message: Message) -> Message:

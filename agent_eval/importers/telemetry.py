@@ -104,7 +104,9 @@ class _Reader:
         texts = [fields for fields in written if fields["type"] != "tool_call"]
         if attributes.get("agent_eval.content_recorded") is False:
             texts.append(event("agent", "message", content_recorded=False))
-        fields = self._carrier(texts, len(indices) - len(written))
+        # What carries tokens and model is the message, or a record of the request.
+        has_own = bool(texts) and len(indices) <= len(written)
+        fields = texts[-1] if has_own else event("agent", "model_call")
         for position, made in enumerate(texts):
             self._put(indices[min(position, len(indices) - 1)] if indices else 0, made)
         for name, value in answer_fields(span).items():
@@ -117,12 +119,6 @@ class _Reader:
             fields["error"] = attributes.get("agent_eval.error", span["problem"])
         if fields not in texts and set(fields) > {"actor", "type", "attributes"}:
             self._put(indices[-1] if indices else 0, fields)
-
-    def _carrier(self, texts: list[EventFields], without_parts: int) -> EventFields:
-        """Return the event that carries tokens and model: the message, or a record of the request."""
-        if texts and without_parts <= 0:
-            return texts[-1]
-        return event("agent", "model_call")
 
 
 _DERIVED = frozenset({"idx", "trace_id", "span_id", "parent_span_id"})

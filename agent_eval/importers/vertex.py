@@ -49,7 +49,8 @@ _STATE_NAMES = ("state_delta", "stateDelta", "update_context")
 def _match_of_adk(value: Any) -> Match | None:
     """Recognise a session, an evaluation set, a single case of one, or the older list of queries."""
     if isinstance(value, list):
-        return Match(0.95, "adk queries") if value and all(map(_is_query, value)) else None
+        is_own = bool(value) and all({"query", "expected_tool_use"} <= set(mapping(each)) for each in value)
+        return Match(0.95, "adk queries") if is_own else None
     fields = mapping(value)
     if isinstance(field(fields, "evalCases"), list):
         return Match(0.95, "adk evaluation set")
@@ -59,10 +60,6 @@ def _match_of_adk(value: Any) -> Match | None:
     if isinstance(events, list) and events and all("author" in mapping(step) for step in events[:20]):
         return Match(0.95, "adk session")
     return Match(0.9, "adk session") if events == [] and field(fields, "appName") is not None else None
-
-
-def _is_query(value: Any) -> bool:
-    return isinstance(value, dict) and "query" in value and "expected_tool_use" in value
 
 
 def _adk_conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[Conversation]:
