@@ -311,7 +311,7 @@ def test_a_ci_job_runs_it_as_a_program(run: Any) -> None:
     cases = [case for case in CASES if case["case_id"] in ("parallel", "turns")]
     done = run("good", cases, "--set", "agent.keep_alive=true", *options, kind=program)
     assert done.outcomes() == run("good", cases).outcomes(), done.text
-    assert done.ran == ["get_weather", "lookup_order"]
+    assert sorted(done.ran) == ["get_weather", "lookup_order"]  # in parallel, where the framework does so
 
 
 def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:
