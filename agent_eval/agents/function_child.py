@@ -53,9 +53,9 @@ def main(spec: str) -> None:
     except UsageError as error:
         channel.send({"refused": error.message, "remedy": error.remedy})
     else:
-        channel.send(
-            {"loaded": True, "unable": function.unable if isinstance(function, AgentObject) else None}
-        )
+        is_object = isinstance(function, AgentObject)
+        about = {name: getattr(function, name) for name in ("unable", "one_at_a_time")} if is_object else {}
+        channel.send({"loaded": True, **about})
         _Calls(function, channel).serve(requests)
     with suppress(BaseException):
         atexit._run_exitfuncs()

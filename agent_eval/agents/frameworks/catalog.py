@@ -77,7 +77,20 @@ FRAMEWORKS = (
     Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
     Framework(
+        "AutoGen",
+        "autogen",
+        (
+            "autogen_agentchat.agents._base_chat_agent.BaseChatAgent",
+            "autogen_agentchat.teams._group_chat._base_group_chat.BaseGroupChat",
+        ),
+    ),
+    Framework(
         "AutoGen", None, ("autogen_agentchat.base._chat_agent.ChatAgent", "autogen_agentchat.base._team.Team")
+    ),
+    Framework(
+        "Semantic Kernel",
+        "semantic_kernel",
+        ("semantic_kernel.agents.chat_completion.chat_completion_agent.ChatCompletionAgent",),
     ),
     Framework("Semantic Kernel", None, ("semantic_kernel.agents.agent.Agent",)),
 )

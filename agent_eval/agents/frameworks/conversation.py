@@ -41,6 +41,8 @@ class Conversation(ABC):
 
     leaves_threads: ClassVar[bool] = False
     """Whether a turn that is cancelled goes on in a thread."""
+    one_at_a_time: ClassVar[bool] = False
+    """Whether the agent has one conversation at a time."""
 
     def __init__(self, agent: Any, tools: CaseTools | None) -> None:
         self.agent, self.tools = agent, tools
@@ -141,7 +143,8 @@ class FrameworkAgent(AgentObject):
 
     def __init__(self, agent: Any, kind: type[Conversation]) -> None:
         self._agent, self._kind = agent, kind
-        self.leaves_threads, self.unable = self._kind.leaves_threads, dict(self._kind.unable(agent))
+        self.leaves_threads, self.one_at_a_time = kind.leaves_threads, kind.one_at_a_time
+        self.unable = dict(kind.unable(agent))
         self._conversations: dict[str, Conversation] = {}
 
     @override

@@ -13,6 +13,7 @@ from agent_eval.agents.frameworks.trajectory import Call, Thought, tokens
 class Robot:
     def move(self, where, **options): return where, options
 
+PRESENT = []
 USAGE = {"in": 3, "details": types.SimpleNamespace(out=1), "rows": [{"n": 7}]}
 
 async def look(): return "seen"
@@ -78,14 +79,24 @@ class RobotConversation(Conversation):
         if given == "patched":
             robot.move("here", conversation="of ours")
             return self.said[-1]
+        if given == "overlaps":
+            PRESENT.append(self)
+            await asyncio.sleep(0.05)
+            most = len(PRESENT)
+            PRESENT.remove(self)
+            return str(most)
         loop = id(asyncio.get_running_loop())
         return f"{self.said} {loop}" if given == "where" else str(self.said)
 
-module = type(sys)("agent_eval.agents.frameworks.robots")
-module.CONVERSATION = RobotConversation
-sys.modules[module.__name__] = module
-catalog._BY_CLASS[f"{__name__}.Robot"] = catalog.Framework("Robots", "robots", ())
+class Lonely(RobotConversation): one_at_a_time = True
+class LonelyRobot(Robot): pass
+
+for kind, conversation in (Robot, RobotConversation), (LonelyRobot, Lonely):
+    module = sys.modules[f"agent_eval.agents.frameworks.{kind.__name__}"] = type(sys)(kind.__name__)
+    module.CONVERSATION = conversation
+    catalog._BY_CLASS[f"{__name__}.{kind.__name__}"] = catalog.Framework("Robots", kind.__name__, ())
 robot = Robot(); robot.unable = {}
+lonely = LonelyRobot(); lonely.unable = {}
 unable = Robot(); unable.unable = {"answers": "answers of tools", "turns": "turns"}
 def make(): return robot
 def moves_first():

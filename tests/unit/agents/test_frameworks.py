@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -180,6 +181,20 @@ def test_a_conversation_goes_on_and_each_attempt_has_its_own() -> None:
     assert answers[:3] == ["['x']", "['y']", "['x', 'z']"]
     assert answers[3].startswith("['y', 'where']")
     assert answers[3].split()[-1] == again.split()[-1]  # one loop for all
+
+
+def test_one_that_keeps_its_conversation_has_one_at_a_time() -> None:
+    agent = open_agent("python:robots.py:lonely")
+
+    def hold(number: int) -> list[Any]:
+        turns = [make_task("overlaps", session=SessionSoFar(str(number), turn)) for turn in (1, 2)]
+        outputs = [agent.attempt(task, around(task)).output for task in turns]
+        agent.end_session(str(number))
+        return outputs
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(hold, range(4))) == [["1", "1"]] * 4
+    agent.close()
 
 
 @pytest.mark.parametrize("said", ["asks", "blocks"])
