@@ -86,6 +86,3 @@ def _run(real: Any, conversation: Any, /, *arguments: Any, **options: Any) -> An
     watch = [_Models(conversation), _Tools(conversation)]
     options["middleware"] = [*(options.get("middleware") or ()), *watch]
     return real(*arguments, **options)
-
-
-CONVERSATION = AgentFrameworkConversation

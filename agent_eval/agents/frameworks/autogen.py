@@ -17,13 +17,9 @@ from autogen_core import EVENT_LOGGER_NAME, CancellationToken
 from typing_extensions import override
 
 from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, at, plain, tokens
+from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, at, plain, tokens
 from agent_eval.contracts.event import AGENT, HANDOFF, MESSAGE, REASONING
 
-_USAGE = (
-    "prompt_tokens completion_tokens prompt_tokens_details.cached_tokens "
-    "completion_tokens_details.reasoning_tokens"
-)
 _CODE = "code_execution"
 
 
@@ -82,7 +78,7 @@ class AutoGenConversation(Conversation):
 
     def _facts_of(self, message: Any) -> dict[str, Any]:
         facts, self.facts = self.facts, {}
-        return {**facts, "usage": facts.get("usage") or tokens(message.models_usage, _USAGE)}
+        return {**facts, "usage": facts.get("usage") or tokens(message.models_usage, CHAT_USAGE)}
 
 
 class _Models(logging.Handler):
@@ -98,7 +94,7 @@ class _Models(logging.Handler):
             conversation.facts = {
                 "model": at(response, "model"),
                 "stop_reason": "refusal" if refusal else reason,
-                "usage": tokens(at(response, "usage"), _USAGE),
+                "usage": tokens(at(response, "usage"), CHAT_USAGE),
             }
 
 
@@ -117,4 +113,3 @@ async def _run(_: Any, _turn: Conversation, agent: Any, /, **options: Any) -> An
 
 logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.INFO)
 logging.getLogger(EVENT_LOGGER_NAME).addHandler(_Models())
-CONVERSATION = AutoGenConversation

@@ -36,9 +36,15 @@ class Framework:
 
     def load(self) -> type[Conversation]:
         """Import what runs agents of this framework, which imports the framework."""
-        module = importlib.import_module(f"agent_eval.agents.frameworks.{self.module}")
-        loaded: type[Conversation] = module.CONVERSATION
-        return loaded
+        from agent_eval.agents.frameworks.conversation import Conversation  # functions do without
+
+        name = f"agent_eval.agents.frameworks.{self.module}"
+        own = vars(importlib.import_module(name)).values()
+        return next(
+            each
+            for each in own
+            if isinstance(each, type) and issubclass(each, Conversation) and each.__module__ == name
+        )
 
 
 FRAMEWORKS = (

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 from typing_extensions import override
 
 from agent_eval.agents.frameworks import AgentObject, Unfinished
-from agent_eval.agents.frameworks.trajectory import Trajectory, plain
+from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
 from agent_eval.errors import FailureKind
 
@@ -60,7 +60,7 @@ class Conversation(ABC):
     def answer_here(self, tool: str, arguments: Any, call_id: str) -> Any:
         """As `answer_of_the_case`, for a framework whose tools are no coroutines."""
         assert self.tools is not None
-        answer = self.tools.answer(tool, plain(arguments))
+        answer = self.tools.answer(tool, plain(read_json(arguments)))
         self.trajectory.result(call_id, answer["output"], answer["error"], answer["source"])
         return answer["output"] if answer["error"] is None else {"error": answer["error"]}
 

@@ -124,10 +124,7 @@ async def _record(_: Any, event: Any) -> None:
         conversation.record(event)
 
 
-for kinds in (
-    (LLMCallCompletedEvent, LLMGuardrailCompletedEvent),
-    (ToolUsageStartedEvent, ToolUsageFinishedEvent, ToolUsageErrorEvent),
-):
-    for kind in kinds:
-        crewai_event_bus.on(kind)(_record)
-CONVERSATION = CrewAIConversation
+for kind in (LLMCallCompletedEvent, LLMGuardrailCompletedEvent, ToolUsageStartedEvent):
+    crewai_event_bus.on(kind)(_record)
+for kind in (ToolUsageFinishedEvent, ToolUsageErrorEvent):
+    crewai_event_bus.on(kind)(_record)

@@ -19,9 +19,7 @@ from agent_eval.contracts.event import AGENT, HANDOFF
 
 _ANSWER_TOOL = "set_model_response"
 _OF_THE_FRAMEWORK = {_ANSWER_TOOL, "transfer_to_agent"}
-_CONFIRMATION = "adk_request_confirmation"
 _CODE = "code_execution"
-
 _USAGE = "prompt_token_count candidates_token_count cached_content_token_count thoughts_token_count"
 
 
@@ -30,8 +28,7 @@ class GoogleADKConversation(Conversation):
 
     @override
     def begin(self) -> None:
-        is_app = isinstance(self.agent, App)
-        app = self.agent if is_app else App(name="agent_eval", root_agent=self.agent)
+        app = self.agent if isinstance(self.agent, App) else App(name="agent_eval", root_agent=self.agent)
         self._root, self._runner = app.root_agent, InMemoryRunner(app=app)
         self._runner.auto_create_session = True
 
@@ -39,14 +36,13 @@ class GoogleADKConversation(Conversation):
     @override
     def unable(cls, agent: Any) -> Mapping[str, str]:
         members = list(_members(agent.root_agent if isinstance(agent, App) else agent))
-        tools = [
-            tool for each in members for tool in getattr(each, "tools", []) if isinstance(tool, BaseTool)
-        ]
-        runs_elsewhere = any(type(tool).run_async is BaseTool.run_async for tool in tools)
+        tools = [tool for each in members for tool in getattr(each, "tools", [])]
+        runs_elsewhere = any(getattr(type(tool), "run_async", 0) is BaseTool.run_async for tool in tools)
         if not runs_elsewhere and not any(getattr(each, "code_executor", None) for each in members):
             return {}
-        reason = "answers of tools, which cannot take the place of tools of the model's provider and of code"
-        return {"answers": reason}
+        return {
+            "answers": "answers of tools, which cannot take the place of the provider's tools and of code"
+        }
 
     @override
     async def say(self, message: Any) -> Any:
@@ -54,7 +50,8 @@ class GoogleADKConversation(Conversation):
         async for event in self._runner.run_async(
             user_id="user", session_id="session", new_message=types.UserContent(as_text(message))
         ):
-            self.must_not_wait([call for call in event.get_function_calls() if call.name == _CONFIRMATION])
+            names = [call.name for call in event.get_function_calls()]
+            self.must_not_wait([name for name in names if name == "adk_request_confirmation"])
             error = event.error_code and f"{event.error_code}: {event.error_message}"
             texts = [part.text for part in at(event, "content.parts") or [] if part.text and not part.thought]
             if event.is_final_response() and texts:
@@ -79,22 +76,19 @@ class _Watch(BasePlugin):
         conversation = in_progress()
         if conversation is None or llm_response.partial:
             return
-        trajectory, name = conversation.trajectory, callback_context.agent_name
-        parts: list[Any] = []
+        trajectory, parts = conversation.trajectory, list[Any]()
         for part in at(llm_response, "content.parts") or []:
             if call := part.function_call:
                 parts.append(Call(call.name, call.args, call.id or call.name))
             elif part.executable_code:
-                trajectory.call(
-                    Call(_CODE, part.executable_code.code, _CODE), ran_on="server", agent_name=name
-                )
+                trajectory.call(Call(_CODE, part.executable_code.code, _CODE), ran_on="server")
             elif part.code_execution_result:
                 trajectory.result(_CODE, part.code_execution_result.output)
             else:
                 parts.append(Thought(part.text) if part.thought else part.text)
         trajectory.answered(
             *parts,
-            agent_name=name,
+            agent_name=callback_context.agent_name,
             model=llm_response.model_version,
             stop_reason=(at(llm_response, "finish_reason.name") or "").lower() or None,
             usage=tokens(llm_response.usage_metadata, _USAGE),
@@ -131,9 +125,7 @@ class _Watch(BasePlugin):
 def _call_id(trajectory: Trajectory, tool: Any, tool_args: Any, tool_context: Any) -> str:
     """The id of a call; where a model gives none, the framework makes one up when the answer is recorded."""
     call_id = str(tool_context.function_call_id)
-    if trajectory.lacks_result(call_id):
-        return call_id
-    return trajectory.running(tool.name, tool_args) or call_id
+    return trajectory.running(tool.name, tool_args, call_id) or call_id
 
 
 _WATCH = _Watch("agent_eval")
@@ -144,6 +136,3 @@ def _run(real: Any, _: Conversation, runner: Any, /, **options: Any) -> Any:
     if runner.plugin_manager.get_plugin(_WATCH.name) is None:
         runner.plugin_manager.plugins.insert(0, _WATCH)  # before others, which may answer in place of a tool
     return real(runner, **options)
-
-
-CONVERSATION = GoogleADKConversation

@@ -116,6 +116,3 @@ class _Watch(BaseCallbackHandler):
     @override
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
         self._trajectory.result(self._calls[run_id], error=error)
-
-
-CONVERSATION = LangGraphConversation

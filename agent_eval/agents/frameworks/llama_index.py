@@ -12,15 +12,10 @@ from llama_index.core.workflow import Context
 from typing_extensions import override
 
 from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
-from agent_eval.agents.frameworks.trajectory import Call, at, plain, tokens
+from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, at, plain, tokens
 from agent_eval.contracts.event import AGENT, HANDOFF
 
 _MOST_TOKENS = 100_000
-
-_USAGE = (
-    "prompt_tokens completion_tokens prompt_tokens_details.cached_tokens "
-    "completion_tokens_details.reasoning_tokens"
-)
 
 
 class LlamaIndexConversation(Conversation):
@@ -60,7 +55,7 @@ class LlamaIndexConversation(Conversation):
                 agent_name=event.current_agent_name,
                 model=at(raw, "model"),
                 stop_reason="refusal" if refusal else at(raw, "choices.0.finish_reason"),
-                usage=tokens(at(raw, "usage"), _USAGE),
+                usage=tokens(at(raw, "usage"), CHAT_USAGE),
             )
         elif isinstance(event, ToolCallResult):
             answer = event.tool_output
@@ -74,6 +69,3 @@ class LlamaIndexConversation(Conversation):
 def _write(real: Any, conversation: Any, context: Any, event: Any) -> None:
     conversation.record(event)
     real(context, event)
-
-
-CONVERSATION = LlamaIndexConversation

@@ -14,12 +14,8 @@ from agent_eval.agents.frameworks.conversation import Conversation, in_place_of
 from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
 from agent_eval.contracts.event import AGENT, GUARDRAIL, HANDOFF
 
-_FAILED = "An error occurred while running the tool"
 _MORE_TURNS_THAN_THE_LIMIT = 10_000
-
-_USAGE = (
-    "input_tokens output_tokens input_tokens_details.cached_tokens output_tokens_details.reasoning_tokens"
-)
+_USED = "input_tokens output_tokens input_tokens_details.cached_tokens output_tokens_details.reasoning_tokens"
 
 
 class OpenAIAgentsConversation(Conversation):
@@ -34,11 +30,8 @@ class OpenAIAgentsConversation(Conversation):
     @classmethod
     @override
     def unable(cls, agent: Any) -> Mapping[str, str]:
-        others = {
-            "MCP servers": agent.mcp_servers,
-            "hand-offs": agent.handoffs,
-            "hosted tools": [tool for tool in agent.tools if not isinstance(tool, FunctionTool)],
-        }
+        hosted = [tool for tool in agent.tools if not isinstance(tool, FunctionTool)]
+        others = {"MCP servers": agent.mcp_servers, "hand-offs": agent.handoffs, "hosted tools": hosted}
         present = [name for name, value in others.items() if value]
         reason = f"answers of tools, which cannot take the place of the agent's {' and '.join(present)}"
         return {"answers": reason} if present else {}
@@ -46,15 +39,12 @@ class OpenAIAgentsConversation(Conversation):
     @override
     async def say(self, message: Any) -> Any:
         async def invoke(context: Any, arguments: str) -> Any:
-            return await self.answer_of_the_case(
-                context.tool_name, read_json(arguments), context.tool_call_id
-            )
+            return await self.answer_of_the_case(context.tool_name, arguments, context.tool_call_id)
 
         agent, items = self.agent, [*self._items, *self.messages(message)]
         if self.tools is not None:
-            agent = agent.clone(
-                tools=[dataclasses.replace(tool, on_invoke_tool=invoke) for tool in agent.tools]
-            )
+            tools = [dataclasses.replace(tool, on_invoke_tool=invoke) for tool in agent.tools]
+            agent = agent.clone(tools=tools)
         try:
             result = await Runner.run(agent, items, max_turns=_MORE_TURNS_THAN_THE_LIMIT)
         except Exception as error:
@@ -80,8 +70,7 @@ class _Watch(RunHooks):
 
     @override
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        parts: list[Any] = []
-        refusals: list[str] = []
+        parts, refusals = list[Any](), list[str]()
         for item in response.output:
             if item.type == "reasoning":
                 parts += [Thought(part.text) for part in item.summary]
@@ -91,9 +80,9 @@ class _Watch(RunHooks):
                 parts += [part.text for part in item.content if part.type == "output_text"]
                 refusals += [part.refusal for part in item.content if part.type == "refusal"]
             else:  # a tool of the provider's own, which has run there
-                call = Call(item.type, plain(item), getattr(item, "id", None) or item.type)
-                self._trajectory.call(call, ran_on="server", agent_name=agent.name)
-                self._trajectory.result(call.call_id, plain(getattr(item, "status", None)))
+                call_id = at(item, "id") or item.type
+                self._trajectory.call(Call(item.type, plain(item), call_id), ran_on="server")
+                self._trajectory.result(call_id, at(item, "status"))
         self._calls = [part.call_id for part in parts if isinstance(part, Call)]
         self._trajectory.answered(
             *parts,
@@ -101,7 +90,7 @@ class _Watch(RunHooks):
             agent_name=agent.name,
             model=agent.model if isinstance(agent.model, str) else at(agent.model, "model"),
             stop_reason="refusal" if refusals else None,
-            usage=tokens(response.usage, _USAGE),
+            usage=tokens(response.usage, _USED),
         )
         await self._own.on_llm_end(context, agent, response)
 
@@ -110,7 +99,7 @@ class _Watch(RunHooks):
         call_id = getattr(context, "tool_call_id", None)
         if call_id is not None and self._trajectory.lacks_result(call_id):
             error = self._conversation.errors.get(call_id)
-            if error is None and isinstance(result, str) and result.startswith(_FAILED):
+            if error is None and isinstance(result, str) and result.startswith("An error occurred"):
                 error = result  # of an agent that is a tool, whose failure is told to the model alone
             self._trajectory.result(call_id, read_json(result), error)
         await self._own.on_tool_end(context, agent, tool, result)
@@ -140,6 +129,3 @@ def _run(real: Any, conversation: Any, /, *arguments: Any, **options: Any) -> An
     options["hooks"] = _Watch(conversation, options.get("hooks") or RunHooks())
     options["run_config"] = dataclasses.replace(config, tool_error_formatter=note)
     return real(*arguments, **options)
-
-
-CONVERSATION = OpenAIAgentsConversation

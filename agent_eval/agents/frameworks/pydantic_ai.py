@@ -62,8 +62,7 @@ class PydanticAIConversation(Conversation):
         parts: list[Any] = []
         for part in response.parts:
             if part.part_kind == "builtin-tool-call":
-                call = Call(part.tool_name, part.args, part.tool_call_id)
-                self.trajectory.call(call, ran_on="server", agent_name=agent_name)
+                self.trajectory.call(Call(part.tool_name, part.args, part.tool_call_id), ran_on="server")
             elif part.part_kind == "builtin-tool-return":
                 self.trajectory.result(part.tool_call_id, part.content)
             elif part.part_kind == "tool-call":
@@ -100,6 +99,3 @@ def _iter(real: Any, conversation: Any, agent: Any, /, *arguments: Any, **option
 
     options["capabilities"] = [*(options.get("capabilities") or ()), hooks]
     return real(agent, *arguments, **options)
-
-
-CONVERSATION = PydanticAIConversation

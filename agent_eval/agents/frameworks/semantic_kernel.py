@@ -12,12 +12,8 @@ from semantic_kernel.functions import FunctionResult, KernelFunction
 from typing_extensions import override
 
 from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
+from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, Thought, at, plain, read_json, tokens
 
-_USAGE = (
-    "prompt_tokens completion_tokens prompt_tokens_details.cached_tokens "
-    "completion_tokens_details.reasoning_tokens"
-)
 _READ: dict[str, Any] = {
     "function_call": lambda item: Call(item.name, item.arguments, item.id or item.name),
     "reasoning": lambda item: Thought(item.text),
@@ -52,7 +48,7 @@ class SemanticKernelConversation(Conversation):
             agent_name=message.name,
             model=at(message, "inner_content.model") or message.ai_model_id,
             stop_reason=at(message, "finish_reason.value"),
-            usage=tokens(at(message, "metadata.usage"), _USAGE),
+            usage=tokens(at(message, "metadata.usage"), CHAT_USAGE),
         )
 
 
@@ -109,6 +105,3 @@ async def _invoke(
     if conversation.tools is not None:
         result = FunctionResult(function=function.metadata, value=plain(answer))
     return result
-
-
-CONVERSATION = SemanticKernelConversation

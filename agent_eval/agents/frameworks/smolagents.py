@@ -121,6 +121,3 @@ def _run(real: Any, _: Conversation, agent: Any, /, *arguments: Any, **options: 
 
         model.generate = recorded
     return real(agent, *arguments, **options)
-
-
-CONVERSATION = SmolagentsConversation

@@ -1,7 +1,4 @@
-"""Strands: agents. An agent keeps its conversation, so each trial gets a copy.
-
-Hooks record; every agent of the process gets them when it runs, so also those that tools run.
-"""
+"""Strands: a copy of the agent for each trial. Hooks record, which each agent gets when it runs in a turn."""
 
 from __future__ import annotations
 
@@ -21,14 +18,8 @@ from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_
 from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
 from agent_eval.errors import UsageError
 
-_OF_A_RUN = (
-    "tool_registry",
-    "event_loop_metrics",
-    "_cancel_signal",
-    "_concurrency",
-    "_interrupt_state",
-    "_model_state",
-)
+_OF_A_RUN = ("tool_registry", "event_loop_metrics", "_cancel_signal", "_concurrency")
+_OF_A_MODEL = ("_interrupt_state", "_model_state")
 """Attributes of an agent that runs at the same time cannot share."""
 
 _USAGE = "inputTokens outputTokens cacheReadInputTokens"
@@ -62,7 +53,7 @@ def _copy_of(agent: Any) -> Any:
     tools = list(agent.tool_registry.registry.values())
     blank = Agent(model=agent.model, tools=[_fresh(tool) for tool in tools], callback_handler=None)
     fresh = copy.copy(agent)
-    for name in _OF_A_RUN:
+    for name in (*_OF_A_RUN, *_OF_A_MODEL):
         setattr(fresh, name, getattr(blank, name))
     fresh.messages, fresh.state = copy.deepcopy(agent.messages), AgentState(agent.state.get())
     if isinstance(agent.callback_handler, PrintingCallbackHandler):
@@ -72,8 +63,7 @@ def _copy_of(agent: Any) -> Any:
 
 def _fresh(tool: Any) -> Any:
     """An agent that is a tool keeps a conversation, too, and refuses to be called by two at once."""
-    inner = getattr(tool, "agent", None)
-    if not isinstance(inner, Agent):
+    if not isinstance(inner := getattr(tool, "agent", None), Agent):
         return tool
     spec = tool.tool_spec
     return _copy_of(inner).as_tool(name=spec["name"], description=spec["description"])
@@ -82,8 +72,7 @@ def _fresh(tool: Any) -> Any:
 def _answered(event: AfterModelCallEvent) -> None:
     if (conversation := in_progress()) is None or event.stop_response is None:
         return
-    message = event.stop_response.message
-    parts: list[Any] = []
+    message, parts = event.stop_response.message, list[Any]()
     for block in message["content"]:
         if use := at(block, "toolUse"):
             parts.append(Call(use["name"], use["input"], use["toolUseId"]))
@@ -138,6 +127,3 @@ def _stream(real: Any, _: Conversation, agent: Any, /, *arguments: Any, **option
         agent.hooks.add_callback(BeforeToolCallEvent, _begins)
         agent.hooks.add_callback(AfterToolCallEvent, _ended)
     return real(agent, *arguments, **options)
-
-
-CONVERSATION = StrandsConversation

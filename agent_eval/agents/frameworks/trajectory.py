@@ -138,11 +138,13 @@ class Trajectory:
         known = self._known(call_id)
         return known in self._tools and known not in self._results
 
-    def running(self, tool: str, arguments: Any) -> str | None:
-        """Return the id of the first call of a tool that has no result, for frameworks that do not tell it.
+    def running(self, tool: str, arguments: Any, call_id: str | None = None) -> str | None:
+        """Return the id of a call of a tool that has no result, for frameworks that tell none, or another.
 
-        One with the same arguments goes before others.
+        One with the `call_id` goes before others, then one with the same arguments, then the first.
         """
+        if call_id is not None and self.lacks_result(call_id):
+            return call_id
         ids = [
             call_id for call_id, name in self._tools.items() if name == tool and call_id not in self._results
         ]
@@ -226,6 +228,13 @@ def tokens(usage: Any, paths: str) -> dict[str, Any] | None:
     return (
         {name: at(usage, path) for name, path in zip(names, paths.split(), strict=False)} if usage else None
     )
+
+
+CHAT_USAGE = (
+    "prompt_tokens completion_tokens prompt_tokens_details.cached_tokens "
+    "completion_tokens_details.reasoning_tokens"
+)
+"""Where chat completions have them."""
 
 
 def plain(value: Any) -> Any:

@@ -92,8 +92,9 @@ class Lonely(RobotConversation): one_at_a_time = True
 class LonelyRobot(Robot): pass
 
 for kind, conversation in (Robot, RobotConversation), (LonelyRobot, Lonely):
-    module = sys.modules[f"agent_eval.agents.frameworks.{kind.__name__}"] = type(sys)(kind.__name__)
-    module.CONVERSATION = conversation
+    name = conversation.__module__ = f"agent_eval.agents.frameworks.{kind.__name__}"
+    sys.modules[name] = type(sys)(name)
+    sys.modules[name].conversation = conversation
     catalog._BY_CLASS[f"{__name__}.{kind.__name__}"] = catalog.Framework("Robots", kind.__name__, ())
 robot = Robot(); robot.unable = {}
 lonely = LonelyRobot(); lonely.unable = {}
