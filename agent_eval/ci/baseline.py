@@ -161,7 +161,7 @@ class Search:
 
 _MAKE_ANOTHER = (
     "Run the job again; if it persists, make a new run on the base branch, or name another one in "
-    "`baseline.run_id`."
+    "`baseline: run:ID`."
 )
 
 
@@ -593,6 +593,6 @@ def _read_newest(
 def _unusable(why: str) -> UsageError:
     return UsageError(
         f"The baseline cannot be used: {why}",
-        remedy="Name another run, or leave `baseline.run_id` out.",
-        field="baseline-run-id",
+        remedy="Name another run in `baseline: run:ID`, or leave it out.",
+        field="baseline",
     )

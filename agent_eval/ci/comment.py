@@ -135,9 +135,10 @@ def _mark_outdated(comments: Comments, marker: Marker, url: str) -> None:
         other = Marker.of_any(comment.body) if comment.author.lower() == author else None
         if other is None or not marker.comes_after(other) or _OUTDATED in comment.body:
             continue
+        heading = f"{_OUTDATED}: about `{(other.sha or '')[:7]}`"
         newer = f"[a newer comment]({url})" if url else "a newer comment"
-        told = f"Its job has evaluated `{(marker.sha or '')[:7]}` since: see {newer}."
-        comments.update(comment.id, f"{other}\n\n{_OUTDATED}: about `{(other.sha or '')[:7]}`\n\n{told}\n")
+        body = f"Its job has evaluated `{(marker.sha or '')[:7]}` since: see {newer}."
+        comments.update(comment.id, f"{other}\n\n{heading}\n\n{body}\n")
 
 
 _OUTDATED = "## ⌛ Outdated"

@@ -129,8 +129,8 @@ class Facts:
         cases = {name: self.case(name) for name in answer.again | answer.not_rerun}
         passed = sorted(name for name, case in cases.items() if case.change.passed)
         # Once enough cases broke, the others are not run again: main passes them, and they are no flaky ones.
-        left = sorted(name for name in answer.not_rerun if cases[name].is_reliable and answer.broken)
-        flaky = sorted(cases.keys() - {*passed, *left})
+        not_rerun = sorted(name for name in answer.not_rerun if cases[name].is_reliable and answer.broken)
+        flaky = sorted(cases.keys() - {*passed, *not_rerun})
         newest = self.material.counts.newest
         run = f" (run {one_line(newest.run.run_id, limit=NAME_LIMIT)})" if newest is not None else ""
         counts = f"{cases[flaky[0]].main} passed" if flaky else ""
@@ -138,7 +138,7 @@ class Facts:
             "passed-again": passed,
             "on-main": sorted(answer.on_main),
             "flaky": flaky,
-            "left": left,
+            "left": not_rerun,
             "removed-passing": redefined.named("passes", removed=True),
             "altered-passing": redefined.named("passes", removed=False),
         }

@@ -70,9 +70,9 @@ def test_a_report_has_the_decision_s_sentence_below_its_heading(cli: Shell) -> N
     cli.json(*report, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
     assert text.startswith(
-        "## ❌ 12 of 50 recorded cases regressed · Agent Eval Report\n\n> **`order-2`, `order-3`, "
-        "`order-11` and 9 more passed on main and fail here. One recorded run of each cannot rule out that "
-        "they are flaky.**"
+        "## ❌ 12 of 50 recorded cases regressed · Agent Eval Report\n\n> **`order-2`, `order-3`, `order-11` "
+        "and 9 more passed on main and fail here. "
+        "One recorded run of each cannot rule out that they are flaky.**"
     )
     assert "· 12 regressed · 1 improved" in text
 
