@@ -24,8 +24,9 @@ from agent_eval.reports.counts import fallen, judging_words, not_judged, passing
 from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
+from agent_eval.reports.parts import SIGNS, State, Story
 from agent_eval.reports.replay import replay_blocks
-from agent_eval.reports.story import SIGNS, State, Story, overall, state_of, story_of
+from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import code_span, fence, is_web_address, link, plain, prose
 from agent_eval.text.numbers import count
 

@@ -13,7 +13,8 @@ from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns
 from agent_eval.contracts.verdict import row_fault
 from agent_eval.errors import Fault
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import Story, clause, overall, rest_of, spending_text, story_of
+from agent_eval.reports.parts import Story
+from agent_eval.reports.story import clause, overall, rest_of, spending_text, story_of
 from agent_eval.reports.terminal_comparison import gate_text
 from tests.unit.reports import scenarios, situations
 from tests.unit.reports.scenarios import by_policy, judged
@@ -201,8 +202,8 @@ def test_an_agent_that_crashes_in_every_case_is_blamed_once() -> None:
     before = [situations.order(number) for number in range(9)]
     cases = [judged(f"order-{k:03}", "broke", "20/20 0/1 8/8 0/8") for k in range(3)]
     cases += [judged(f"order-{k:03}", "not-rerun", "20/20 0/1") for k in range(3, 9)]
-    sentence = "Held to main. 3 cases broke: `order-000`, … each passed 0 of 8 times here and 8 of 8 on main."
-    decision = by_policy(GateStatus.FAILED, sentence, cases=cases)
+    broke = "3 cases broke: `order-000`, … each passed 0 of 8 times here and 8 of 8 on main."
+    decision = by_policy(GateStatus.FAILED, f"Held to main. {broke}", failures=[broke], cases=cases)
     told = story_of(situations.decided(before, list(map(situations.crashed, range(9))), decision))
     assert told.headline == "The agent crashes on all 9 cases"
     assert told.lead == "Held to main. Main passes them: look at this change."
