@@ -53,8 +53,9 @@ def main(spec: str) -> None:
     except UsageError as error:
         answers.send(orjson.dumps({"refused": error.message, "remedy": error.remedy}))
     else:
-        unable = function.unable if isinstance(function, AgentObject) else None
-        answers.send(orjson.dumps({"loaded": True, "unable": unable}))
+        is_object = isinstance(function, AgentObject)
+        about = {name: getattr(function, name) for name in ("unable", "one_at_a_time")} if is_object else {}
+        answers.send(orjson.dumps({"loaded": True, **about}))
         _Calls(function, answers).serve(requests)
     with suppress(BaseException):
         atexit._run_exitfuncs()

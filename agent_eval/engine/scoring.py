@@ -124,13 +124,14 @@ class _MergedShards:
     began: float = field(default_factory=time.monotonic)
 
     def progress(self, total: int) -> RunProgress:
-        cases = self.tally.cases
+        cases, done, seconds = self.tally.cases, len(self.ids), time.monotonic() - self.began
         return RunProgress(
             total=total,
-            done=len(self.ids),
+            done=done,
             passed=cases[Outcome.PASSED.value],
             errors=cases[Outcome.ERROR.value],
-            seconds=time.monotonic() - self.began,
+            seconds=seconds,
+            ends_at=seconds * total / done if done else None,
             unit="cases",
         )
 

@@ -56,7 +56,7 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.models import go_on_with_rulings, kept_replies, reuse_rulings
+from agent_eval.operations.models import ModelAccess, go_on_with_rulings, kept_replies, reuse_rulings
 from agent_eval.operations.resume import (
     LOOP_MODE,
     discard_journal,
@@ -132,6 +132,9 @@ def run_agent(
     """
     run = _PreparedRun.prepare(spec, environ, overrides)
     spec, asked, own = run.spec, run.agent_spec, overrides.own_parts
+    has_begun = any(path.exists() for path in (spec.output.pack, journal_path(spec.output.pack)))
+    if asked.resume and has_begun and isinstance(run.plan.model, ModelAccess):
+        run.plan.model.add_to_cassette()
     opened = own.agent if own is not None else open_agent(asked.called(spec.identity.model), run.options)
     with closing(opened) as agent:
         if own is None:

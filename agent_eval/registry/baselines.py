@@ -131,6 +131,7 @@ def _entry(
     notes: str,
     opened: Pack | None = None,
 ) -> BaselineEntry:
+    """More than six parameters: they are the fields of the entry."""
     pack = opened or open_pack(run)
     refuse_incomplete(pack.name, pack.manifest)
     _refuse_other(dataset_id, pack.config.dataset_id, run, "run")

@@ -26,12 +26,7 @@ def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
 
 def run(path: Path, *options: str) -> Ended:
     return agent_eval(
-        "run",
-        "--format",
-        "json",
-        "--suite",
-        str(path),
-        "--out",
+        *("run", "--format", "json", "--suite", str(path), "--out"),
         str(path.with_suffix("")),
         *options,
         cwd=path.parent,

@@ -221,7 +221,12 @@ class _Check:
             return _Findings(trace, missing=f"{turn}there is no final output to compare")
         what = f"{turn}the output" if turn else "the final output"
         try:
-            return _Findings(trace, list(self._problems(output, what)))
+            problems = list(self._problems(output, what))
+            # In the last turn no judge passes it; from another one the conversation went on.
+            event = None if self.turn is None or problems else trace.final_event
+            was_cut = event is not None and event.stop is not None
+            whole = f"{turn}there is no whole output to compare" if was_cut else ""
+            return _Findings(trace, problems, missing=whole)
         except UnreadableText as problem:
             return _Findings(trace, [f"{what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
 

@@ -118,11 +118,8 @@ def test_the_later_api_has_no_facts_for_half_of_the_checks(served: DemoServer, s
         assert found["failed"] == []
         kinds = {each["strict"] for each in case.metadata["strict"]}
         told = {
-            "rule_triggered",
-            "rule_not_triggered",
-            "escalated_due_to_error",
-            "not_escalated_due_to_error",
-        }
+            "rule_triggered", "rule_not_triggered", "escalated_due_to_error", "not_escalated_due_to_error",
+        }  # fmt: skip
         assert set(found["error"]) == kinds - told
 
 
@@ -228,9 +225,7 @@ def test_what_the_suites_forbid_is_known() -> None:
     assert answer.params == dict.fromkeys(forbidden_to("demo-hr").params, INVENTED)
 
 
-def test_the_command_lists_its_defects_and_refuses_unknown_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_lists_its_defects_and_refuses_unknown_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo-agent", "--defect", "list"]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(DEFECTS)
     assert main(["demo-agent", "--defect", "lazy"]) == 2
