@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_eval.config.options import Command, Option
 
 # fmt: off
-# A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
+# A row is its name and kind, its help, its commands, and what is not usual: two lines, and not fifteen.
 
 KEYS = {
     "suite": "suites",
