@@ -412,7 +412,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
         (row for row in reviewed if row.before is not None),
         key=lambda row: (row.before, -row.run.number),
     )
-    if place is not None and not any(row.before == 0 for row in nearest):
+    if place is not None and listed and not any(row.before == 0 for row in nearest):
         result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
     for number, row in enumerate(nearest, start=1):
         result.looked_at = number

@@ -154,7 +154,7 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
-        return Search(notes=["No baseline is wanted (`baseline: none`)."])
+        return Search(notes=["`baseline: none` asks for no comparison."])
     named_run = settings.baseline.startswith(NAMED_RUN)
     if settings.baseline != "auto" and not named_run:
         entry = rules.registry.baselines.get(settings.baseline)

@@ -94,7 +94,7 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
 
 def _case_diff(name: str, before: Pack, after: Pack) -> dict[str, Any] | None:
     """Compare a case in both packs; None if its events and its outcome are the same."""
-    from agent_eval.comparison.alignment import diff_events
+    from agent_eval.comparison.behaviour import diff_events
 
     sides = [pack.results_by_id().get(name) for pack in (before, after)]
     outcomes = [None if row is None else row["outcome"] for row in sides]

@@ -65,7 +65,7 @@ def validate(
 @click.argument("suite")
 def plan(suite: str, output_format: str, **how: Any) -> None:
     """Show what a run of a suite of conversations would do, and about what it would cost. Runs nothing."""
-    from agent_eval.operations.conversation_plan import plan_suite
+    from agent_eval.operations.suites import plan_suite
 
     how["key_variables"] = allowed_keys(how["key_variables"])
     planned = plan_suite(_file_of(suite), **how)
