@@ -61,10 +61,9 @@ def texts_of(option: Option, value: Any) -> list[str]:
 
 def _text(option: Option, text: str) -> str:
     if not text.isprintable():
-        shown = option.kind not in SECRET
-        raise WrongValue(
-            "a line of text that can be printed" if shown else "a single line", may_be_shown=shown
-        )
+        is_public = option.kind not in SECRET
+        wanted = "a line of text that can be printed" if is_public else "a single line"
+        raise WrongValue(wanted, may_be_shown=is_public)
     return text
 
 
