@@ -86,20 +86,20 @@ def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWord
     Does not raise for a failure of the platform: the decision is valid without the comment.
     """
     try:
-        published = _write(comments, marker, body)
+        author = comments.author()
+        published = _write(comments, marker, body, author)
     except RemoteError as error:
         return Published("refused", warning=_explain(error, words))
     if published.action in ("created", "updated"):
         with suppress(RemoteError):  # they say of themselves which commit they are about
-            _mark_outdated(comments, marker, published.url)
+            _mark_outdated(comments, marker, author, published.url)
     if published.action == "kept" and not published.warning:
         warning = f"A newer run has already commented on this {words.change}; its comment stays."
         return replace(published, warning=warning)
     return published
 
 
-def _write(comments: Comments, marker: Marker, body: str) -> Published:
-    author = comments.author()
+def _write(comments: Comments, marker: Marker, body: str, author: str) -> Published:
     for attempts_left in reversed(range(_ATTEMPTS_TO_CREATE)):
         ours = _ours(comments, marker, author)
         if ours:
@@ -125,14 +125,13 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
     raise AssertionError("the loop returns or raises")  # pragma: no cover
 
 
-def _mark_outdated(comments: Comments, marker: Marker, url: str) -> None:
+def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) -> None:
     """Say of what this job left under another id, before its inputs changed, that it is of an older commit.
 
     Of several evaluations of one job, the legs of a matrix, each still replaces its own.
     """
-    author = comments.author().lower()
     for comment in list(comments.listed()):
-        other = Marker.of_any(comment.body) if comment.author.lower() == author else None
+        other = Marker.of_any(comment.body) if comment.author.lower() == author.lower() else None
         if other is None or not marker.comes_after(other) or _OUTDATED in comment.body:
             continue
         heading = f"{_OUTDATED}: about `{(other.sha or '')[:7]}`"

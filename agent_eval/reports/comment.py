@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -23,13 +22,14 @@ from agent_eval.reports.blocks import named, names
 from agent_eval.reports.cases import in_full
 from agent_eval.reports.counts import fallen, judging_words, not_judged, passing, rates
 from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
+from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
+from agent_eval.reports.parts import SIGNS, State, Story
 from agent_eval.reports.replay import replay_blocks
-from agent_eval.reports.story import SIGNS, State, Story, overall, state_of, story_of
+from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import code_span, fence, is_web_address, link, plain, prose
 from agent_eval.text.numbers import count
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _BOXES: Mapping[State, str] = {
     "failed": "CAUTION",
     "inconclusive": "WARNING",
@@ -268,14 +268,7 @@ _EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_escaped,
-    )
+    environment = templates().overlay(finalize=_escaped)
     environment.filters |= {
         "ids": _ids,
         "name": _name,

@@ -30,8 +30,8 @@ class Detail:
 
 
 COMMENT = (
-    Detail(suites=20, cases=5, rows=40, ids=8, quote=240),
-    Detail(suites=20, cases=4, rows=15, ids=5, quote=160),
+    Detail(suites=20, cases=5, rows=40, ids=4, quote=240),
+    Detail(suites=20, cases=4, rows=15, ids=4, quote=160),
     Detail(suites=8, cases=3, rows=8, ids=4, quote=100),
     Detail(suites=4, cases=1, rows=5, ids=3, quote=80, folded=False),
     Detail(suites=2, cases=0, rows=3, ids=2, quote=60, folded=False),

@@ -110,10 +110,11 @@ class SuiteReport:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether cases broke by one recorded trace each, of which nothing can be run again."""
+        """Whether all that blocks are cases that broke by one recorded trace each, never run again."""
         broke = [row for row in self.decision.cases if row.answer == "broke"]
         single = [row for row in broke if row.change is None and row.first and row.first.trials == 1]
-        return bool(broke) and len(single) == len(broke)
+        is_unsafe = any(finding.answer == "blocks" for finding in self.decision.safety)
+        return bool(broke) and len(single) == len(broke) and not is_unsafe
 
     @property
     def base_fails_too(self) -> bool:

@@ -9,44 +9,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
 
 from agent_eval.contracts import CaseRegression, GateDecision, GateStatus, Outcome
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase
+from agent_eval.contracts.gate import JudgedCase
 from agent_eval.contracts.reruns import Spending, TrialCounts
 from agent_eval.contracts.verdict import EXECUTION, row_fault
 from agent_eval.errors import Fault
+from agent_eval.gate.sentences import say
 from agent_eval.reports.blocks import NAMED, code, named
 from agent_eval.reports.causes import as_regression, causes_of, crashed, in_words
 from agent_eval.reports.counts import passing
 from agent_eval.reports.earlier import sentence_of_earlier_version
 from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.parts import (
+    NOT_EVALUATED,
+    WORDS,
+    Answer,
+    CaseRow,
+    Finding,
+    Group,
+    RuleRow,
+    State,
+    Story,
+)
 from agent_eval.reports.remedies import to_do
 from agent_eval.reports.suite import case_sets, figures, notices_of, other_meaning
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
-
-Answer = CaseAnswer | Literal["flaky"]
-"""The gate's answer on a case; `flaky` where it is green and no rerun passed, as at times on main."""
-
-State = Literal["passed", "failed", "inconclusive", "error", "skipped"]
-"""How a line of a report is coloured; its words and its sign say the same without colour."""
-
-SIGNS: dict[State, str] = {
-    "passed": "✅",
-    "failed": "❌",
-    "inconclusive": "⚠️",
-    "error": "🛑",
-    "skipped": "➖",
-}
-WORDS = {
-    GateStatus.PASSED: "passed",
-    GateStatus.FAILED: "failed",
-    GateStatus.INCONCLUSIVE: "not settled",
-    GateStatus.NO_BASELINE: "not compared",
-}
-NOT_EVALUATED = "not evaluated"
 
 _STATES: dict[GateStatus, State] = {
     GateStatus.PASSED: "passed",
@@ -76,103 +66,6 @@ _SAFETY: dict[str, State] = {
     "waived": "skipped",
 }
 _FIGURES = {"cost_usd": "cost", "latency_ms": "latency"}
-
-
-class Finding(NamedTuple):
-    """A sentence about something that was found or measured."""
-
-    state: State
-    text: str
-
-
-class CaseRow(NamedTuple):
-    """A case that newly fails: its answer, and its counts, such as `8/8`; `–` where nothing ran."""
-
-    case_id: str
-    answer: Answer
-    state: State
-    words: str
-    main: str
-    first: str
-    base: str
-    change: str
-    reason: str
-
-
-class Group(NamedTuple):
-    """Cases that fail for one reason and did alike: a row of the table; counts or words of both sides."""
-
-    state: State
-    case_ids: Sequence[str]
-    why: str
-    now: str
-    main: str
-
-
-class RuleRow(NamedTuple):
-    """A limit: whether it holds, and the sentence that says so."""
-
-    name: str
-    state: State
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Story:
-    """What is said of one suite.
-
-    Attributes:
-        state: How it ended; `error` where nothing could be decided.
-        word: The same in a word or two.
-        headline: What happened, in a clause: all that an e-mail's subject shows.
-        sentence: How it ended and why, as the decision says it.
-        lead: The same below the headline, without what that has said; may be empty.
-        why: The causes of what broke, in words; empty for none.
-        to_do: What to do; empty for nothing.
-        figures: What moved over the whole run, a few words each.
-        groups: What fails and has to be looked at.
-        cases: Cases that newly fail, those that block first.
-        findings: Safety judges, the whole suite's reruns, a release's margin, cost and time.
-        sets: New, changed and removed cases, and where the two runs mean different things by "passed".
-        notes: What else a reader has to know.
-        set_aside: Waivers, quarantine, and what of them has expired.
-        spent: What the reruns took; empty without.
-    """
-
-    state: State
-    word: str
-    headline: str
-    sentence: str
-    lead: str = ""
-    why: str = ""
-    to_do: str = ""
-    figures: Sequence[str] = ()
-    groups: Sequence[Group] = ()
-    cases: Sequence[CaseRow] = ()
-    findings: Sequence[Finding] = ()
-    sets: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
-    set_aside: Sequence[str] = ()
-    rules: Sequence[RuleRow] = ()
-    spent: str = ""
-
-    @property
-    def sign(self) -> str:
-        """A sign for the state."""
-        return SIGNS[self.state]
-
-    @property
-    def by_counts(self) -> list[tuple[State, Sequence[str], CaseRow]]:
-        """The cases that newly fail; those with the same answer and counts are one: state, ids, the first."""
-        alike: dict[tuple[str, ...], list[CaseRow]] = {}
-        for row in self.cases:
-            alike.setdefault((row.words, row.main, row.first, row.base, row.change), []).append(row)
-        return [(rows[0].state, [row.case_id for row in rows], rows[0]) for rows in alike.values()]
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether it passed and there is nothing to look at."""
-        return self.state == "passed" and not any((self.cases, self.findings, self.sets, self.set_aside))
 
 
 def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = "") -> Story:
@@ -278,19 +171,22 @@ def _headline(suite: SuiteReport, story: Story) -> str:
 
 def _lead(suite: SuiteReport, story: Story) -> str:
     """Say what the headline does not: which cases, and what a reader must know first."""
-    # The gate's own words that are replaced; what stands before them, such as by whose rules, is kept.
-    own = _OWN_WORDS.search(story.sentence)
-    before, words = story.sentence[: own.start()] if own is not None else "", ""
-    if own is not None and story.state == "failed" and suite.is_recorded:
+    # What the job says before the gate's own sentence, such as by whose rules, is kept.
+    summary = suite.candidate.summary
+    own = say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
+    own = next(iter(suite.decision.failures), own)
+    before, is_own, _ = story.sentence.partition(own)
+    words = ""
+    if story.state == "failed" and suite.is_recorded:
         ids, number = [row.case_id for row in story.cases if row.answer == "broke"], len(suite.blocking)
         it, each = verb(number, "it is", "they are"), verb(number, "it", "each")
         words = f"{named(ids)} passed on main and {verb(number, 'fails', 'fail')} here. One recorded run of "
         words += f"{each} cannot rule out that {it} flaky."
-    elif own is not None and story.state == "failed" and len(suite.worse) > NAMED and crashed(suite.worse):
+    elif story.state == "failed" and len(suite.worse) > NAMED and crashed(suite.worse):
         words = "Main passes them: look at this change."
-    elif own is not None and story.state == "skipped" and suite.lack:
-        words = f"{passing(suite.candidate.summary)} Whether a case got worse was not looked at."
-    if words:
+    elif story.state == "skipped" and suite.lack:
+        words = f"{passing(summary)} Whether a case got worse was not looked at."
+    if is_own and words:
         return f"{before}{words}"
     if story.state != "passed":
         return "" if story.sentence.rstrip(".") == story.headline else story.sentence
@@ -303,9 +199,6 @@ def _lead(suite: SuiteReport, story: Story) -> str:
         if answer != "fails-on-main"  # a note says in which of main's runs
     }
     return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
-
-
-_OWN_WORDS = re.compile(r"[\d,]+ of [\d,]+ cases flipped|[\d,]+ cases broke|First run: nothing to compare")
 
 
 def clause(text: str, limit: int = 160) -> str:
@@ -444,8 +337,15 @@ def _groups(suite: SuiteReport, story: Story) -> list[Group]:
         known = {row.case_id for row in suite.worse}
         rest = [row for row in story.cases if row.answer in ("broke", "open") and row.case_id not in known]
         groups = _by_cause(suite.worse, lambda row: _of_regressed(row, judged.get(row.case_id)))
+        if crashed(suite.worse) and len(suite.causes) == 1:
+            groups = list(map(_without_message, groups))
         return groups + [Group(row.state, [row.case_id], "fails more often", *_sides(row)) for row in rest]
     return _failing(suite)
+
+
+def _without_message(group: Group) -> Group:
+    """Leave out what a crash says where the first lines have said it: on a phone it takes the whole table."""
+    return group._replace(why=group.why.partition(": ")[0])
 
 
 def _failing(suite: SuiteReport) -> list[Group]:
@@ -615,4 +515,6 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
+    if fault is Fault.AGENT and len(groups) == 1:
+        groups = list(map(_without_message, groups))
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

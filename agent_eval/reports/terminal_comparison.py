@@ -8,7 +8,8 @@ from agent_eval.contracts import Comparison, GateDecision, Metric, RunReference,
 from agent_eval.reports.blocks import pair
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import Finding, State, Story, story_of
+from agent_eval.reports.parts import Finding, State, Story
+from agent_eval.reports.story import story_of
 from agent_eval.reports.terminal import (
     CASES_SHOWN,
     GREEN,

@@ -12,7 +12,8 @@ from agent_eval.reports.blocks import code
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import CaseRow, State, Story, story_of
+from agent_eval.reports.parts import CaseRow, State, Story
+from agent_eval.reports.story import story_of
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 

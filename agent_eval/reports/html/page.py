@@ -26,6 +26,7 @@ from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
+from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.story import overall, state_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
@@ -359,14 +360,7 @@ def _hash_of(content: str) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
+    environment = templates()
     environment.globals["signs"] = SIGNS
     environment.filters["markdown"] = render_message
     environment.tests["markdown"] = _MARKDOWN.search

@@ -417,6 +417,13 @@ def test_rounds_that_are_not_worse_are_told() -> None:
     )
 
 
+def test_cases_that_are_left_once_enough_broke_are_not_called_flaky() -> None:
+    decision = decided(shop(*SUITE[:26]), breaking(*SUITE))
+    [left] = [note for note in decision.notes if "not run again" in note]
+    assert left == "23 more cases fail and were not run again, as enough broke."
+    assert not [note for note in decision.notes if "often" in note]
+
+
 def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
     names = [f"order-{k}" for k in range(1, 6)]
     policy = GatePolicy(max_regressed_cases=4)

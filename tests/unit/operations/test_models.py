@@ -48,3 +48,10 @@ def test_the_options_of_the_model_are_a_part_of_judging_and_its_key_is_never_wri
     spec = RunSpec(suite=Path("s.json"), output=Output(pack=Path("p")), **fields)
     assert command_line("run", spec) == ["--provider", "anthropic"]
     assert "canary" not in repr(spec)
+
+
+def test_the_configuration_of_judges_is_a_key_of_each_that_the_command_line_reads() -> None:
+    configs = {"policy": {}, "cost_budget": {"max_cost_usd": 0.0025, "hard": True}}
+    fields = assemble({"judging.configs": configs})
+    spec = RunSpec(suite=Path("s.json"), output=Output(pack=Path("p")), **fields)
+    assert command_line("run", spec) == ["--set", 'judges.cost_budget={"max_cost_usd": 0.0025, "hard": true}']

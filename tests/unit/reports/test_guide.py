@@ -10,7 +10,7 @@ from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.spec import SUMMARY_LIMIT
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.detail import COMMENT, FULL
-from agent_eval.reports.story import SIGNS
+from agent_eval.reports.parts import SIGNS
 from tests.unit.reports import scenarios
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "reading-the-comment.md"

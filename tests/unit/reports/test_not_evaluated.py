@@ -64,8 +64,8 @@ def test_the_comment_still_lists_the_cases_that_do_not_pass_and_why() -> None:
     )
     assert "> **To do:** Check the judge's key, address and quota, then run the job again." in text
     rows = [line for line in text.splitlines() if line.startswith("| ❌ ")]
-    assert rows[0].endswith("`order-027` | judge `llm` failed | error | passed |")
-    assert rows[1].endswith("and 4 more | the answer does not match a pattern | failed | passed |")
+    assert rows[0].endswith("and 4 more | judge `llm` failed | error | passed |")
+    assert rows[1].endswith("and 8 more | the answer does not match a pattern | failed | passed |")
     assert "the judge's model answered 503 three times" in text
 
 

@@ -9,9 +9,12 @@ import pytest
 
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.gate import FigureChange, ReleaseAnswer, SafetyFinding
-from agent_eval.contracts.reruns import CaseReruns, Reruns
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns
+from agent_eval.contracts.verdict import row_fault
+from agent_eval.errors import Fault
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import Story, overall, spending_text, story_of
+from agent_eval.reports.parts import Story
+from agent_eval.reports.story import clause, overall, rest_of, spending_text, story_of
 from agent_eval.reports.terminal_comparison import gate_text
 from tests.unit.reports import scenarios, situations
 from tests.unit.reports.scenarios import by_policy, judged
@@ -179,3 +182,86 @@ def test_a_suite_without_a_decision_says_nothing_of_what_got_worse() -> None:
     suite: SuiteReport = situations.one_worse().suites[0]
     told = story_of(suite, is_evaluated=False)
     assert (told.state, told.word, told.cases, told.why) == ("error", "not evaluated", (), "")
+
+
+def test_a_case_that_no_rerun_passes_is_not_said_to_pass_again() -> None:
+    cases = [
+        judged("a", "passes-again", "8/12 0/1 0/5 0/4"),
+        judged("b", "passes-again", "20/20 0/1 2/2 2/2"),
+    ]
+    told = story(by_policy(GateStatus.PASSED, "Nothing broke; 2 cases failed.", cases=cases))
+    assert (
+        told.headline
+        == "None got worse; 1 case failed once and passed again; 1 case failed, as at times on main"
+    )
+    assert told.lead == "`b` failed once and passed again. `a` failed, as at times on main."
+    assert [(row.case_id, row.state) for row in told.cases] == [("a", "skipped"), ("b", "passed")]
+
+
+def test_an_agent_that_crashes_in_every_case_is_blamed_once() -> None:
+    before = [situations.order(number) for number in range(9)]
+    cases = [judged(f"order-{k:03}", "broke", "20/20 0/1 8/8 0/8") for k in range(3)]
+    cases += [judged(f"order-{k:03}", "not-rerun", "20/20 0/1") for k in range(3, 9)]
+    broke = "3 cases broke: `order-000`, … each passed 0 of 8 times here and 8 of 8 on main."
+    decision = by_policy(GateStatus.FAILED, f"Held to main. {broke}", failures=[broke], cases=cases)
+    told = story_of(situations.decided(before, list(map(situations.crashed, range(9))), decision))
+    assert told.headline == "The agent crashes on all 9 cases"
+    assert told.lead == "Held to main. Main passes them: look at this change."
+    assert "9 regressed" in told.figures
+    assert {group.why for group in told.groups} == {"the agent crashed"}
+
+
+def test_recorded_cases_that_flip_are_looked_at_and_chance_is_named() -> None:
+    before = [situations.order(number) for number in range(9)]
+    sentence = "1 of 9 cases flipped: `order-000`. One recorded run of each cannot tell chance from change."
+    decision = by_policy(GateStatus.FAILED, sentence, cases=[judged("order-000", "broke", "2/2 0/1")])
+    told = story_of(situations.decided(before, [situations.other_words(0), *before[1:]], decision))
+    assert told.headline == "1 of 9 recorded cases regressed"
+    assert told.lead == (
+        "`order-000` passed on main and fails here. One recorded run of it cannot rule out that it is flaky."
+    )
+    assert told.to_do.startswith("Look at it: what changed is below. To settle it, record 8 trials")
+
+
+def test_where_the_base_crashes_too_nothing_is_said_of_the_change() -> None:
+    before, now = [situations.order(0)], [situations.crashed(0)]
+    decision = by_policy(GateStatus.INCONCLUSIVE, "Open.", not_evaluated=["Nothing was judged."])
+    trial = Rerun(result="failed")
+    reruns = Reruns(base_runs="beside", cases=[CaseReruns(case_id="order-000", base=[trial], change=[trial])])
+    suite = situations.decided(before, now, decision, reruns=reruns)
+    assert row_fault(suite.failing[0]) is Fault.AGENT
+    told = story_of(suite, is_evaluated=False)
+    assert told.headline == "Not evaluated: the agent crashes on the only case, and so does the base"
+    assert "says nothing of this change" in told.sentence
+    assert told.to_do.startswith("Mend what both need here")
+
+
+def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
+    told = story(
+        by_policy(GateStatus.NO_BASELINE, "First run: nothing to compare with. 188 of 200 passed."),
+        comparison=None,
+        lack="no baseline was looked for",
+    )
+    assert told.headline == "Not compared: no baseline was looked for"
+    assert told.lead.endswith("Whether a case got worse was not looked at.")
+    assert "First run" not in told.lead + told.to_do
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "rest"),
+    [
+        (
+            "The suite a.json cannot be read: it is cut. Mend it.",
+            "the suite a.json cannot be read",
+            "It is cut. Mend it.",
+        ),
+        ("a.json: line 1: it is cut. Mend it.", "a.json: line 1: it is cut", "Mend it."),
+        (
+            "The agent said `a: b. c` and ended: no answer.",
+            "the agent said `a: b. c` and ended",
+            "No answer.",
+        ),
+    ],
+)
+def test_a_heading_ends_with_a_clause_and_never_within_code(text: str, first: str, rest: str) -> None:
+    assert (clause(text), rest_of(text)) == (first, rest)
