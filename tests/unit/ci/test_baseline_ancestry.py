@@ -134,15 +134,6 @@ def test_a_run_that_is_not_of_a_reviewed_commit_of_a_trusted_branch_is_none(
     assert found.lack("shop") is Lack.FIRST
 
 
-def test_evidence_of_another_commit_than_the_platform_names_is_none(job: Job) -> None:
-    other_checkout = run(12, BASE, evidence_of(sha("head")))
-    found = job.search(other_checkout)
-    assert found.baselines == {}
-    assert found.outage is None
-    assert f"its evidence is of `{sha('head')[:7]}`" in found.notes[0]
-    assert job.search(other_checkout, run(11, BASE)).baselines["shop"].origin.run_id == 11
-
-
 def test_evidence_that_names_no_commit_is_withheld(job: Job) -> None:
     with TemporaryDirectory() as name:
         write_suite(orders(), name=f"{name}/s.json")
