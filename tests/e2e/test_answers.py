@@ -55,9 +55,7 @@ def test_a_text_without_a_mode_is_compared_exactly_and_a_failure_says_so(tmp_pat
     assert "(expected_output without a mode: compared exactly)" in said
 
 
-def test_answers_that_a_configuration_leaves_unchecked_are_said_first_and_no_pass_under_release(
-    tmp_path: Path,
-) -> None:
+def test_answers_that_are_left_unchecked_are_said_first_and_no_pass_of_a_release(tmp_path: Path) -> None:
     before = write(tmp_path / "before.json", output="Rome", expected="Paris")
     now = write(tmp_path / "now.json", output="Rome", expected="Paris")
     unchecked = leaving_texts_unchecked(tmp_path)

@@ -373,7 +373,7 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("where", UNKNOWN_JUDGE)
-def test_a_judge_that_does_not_exist_is_refused_before_the_agent_is_paid_for(
+def test_a_judge_that_is_not_there_is_refused_before_the_agent_is_paid_for(
     where: str, runner: Runner
 ) -> None:
     inputs, files = UNKNOWN_JUDGE[where]

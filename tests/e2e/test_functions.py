@@ -359,7 +359,7 @@ def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resume
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_a_run_leaves_no_worker_and_loses_nothing(
+def test_killed_at_any_moment_no_worker_is_left_and_nothing_lost(
     place: Path, start: Callable[..., Process]
 ) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]

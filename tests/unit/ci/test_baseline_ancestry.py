@@ -126,9 +126,7 @@ def test_a_commit_after_the_base_is_no_baseline(job: Job) -> None:
     ],
     ids=str,
 )
-def test_a_run_that_is_not_of_a_reviewed_commit_of_a_trusted_branch_is_none(
-    job: Job, made: dict[str, object]
-) -> None:
+def test_a_run_of_no_reviewed_commit_of_a_trusted_branch_is_none(job: Job, made: dict[str, object]) -> None:
     found = job.search(run(12, BASE, Skipped("Nothing."), **made))
     assert (found.baselines, found.looked_at) == ({}, 0)
     assert found.lack("shop") is Lack.FIRST
@@ -186,9 +184,7 @@ def test_what_is_secret_now_is_not_in_the_history_of_runs_that_did_not_know_it(j
         assert record.run.cases == 2
 
 
-def test_a_reviewed_run_carries_the_records_of_those_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reviewed_run_carries_earlier_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     found: list[EarlierRun] = []

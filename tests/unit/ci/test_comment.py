@@ -190,9 +190,7 @@ def test_author__can_be_given(github: FakeGitHub) -> None:
         (500, False, "could not be written"),
     ],
 )
-def test_refusal__is_a_warning_that_says_what_to_do(
-    github: FakeGitHub, status: int, fork: bool, said: str
-) -> None:
+def test_refusal__is_a_warning_with_a_remedy(github: FakeGitHub, status: int, fork: bool, said: str) -> None:
     github.add_comment(PULL, ours(), author=BOT)
     github.fail("PATCH", "/comments/", status, times=9)
     published = say(github, "new", fork=fork)
