@@ -54,11 +54,19 @@ def lines(github: FakeGitHub) -> list[str]:
     [
         ({}, {"run_id": 501}, "updated"),
         ({}, {"attempt": 2}, "updated"),
+        ({"run_id": 501}, {"attempt": 9}, "kept"),
         ({"run_id": 501}, {"sha": OLD, "attempt": 9}, "kept"),
         ({}, {"sha": OLD, "run_id": 501}, "kept"),
         ({"sha": OLD}, {"run_id": 501}, "updated"),
     ],
-    ids=["second run", "second attempt", "older run", "late run of an older commit", "newer commit"],
+    ids=[
+        "second run",
+        "second attempt",
+        "older run",
+        "older run of an older commit",
+        "late run of an older commit",
+        "newer commit",
+    ],
 )
 def test_there_is_one_comment_which_says_the_newest_of_the_present_commit(
     github: FakeGitHub, first: dict[str, object], second: dict[str, object], action: str
