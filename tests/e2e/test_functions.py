@@ -249,16 +249,14 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, pa
     assert not [pid for pid in log(place)[0].split() if is_running(int(pid))]
 
 
-@pytest.mark.parametrize("function", ["never_lets_go", "catches_everything"])
+@pytest.mark.parametrize(
+    ("function", "parallel"), [("never_lets_go", "2"), ("catches_everything", "2"), ("never_lets_go", "6")]
+)
 @WHOLE_JOB
-def test_a_function_that_cannot_be_interrupted_is_killed(place: Path, function: str) -> None:
-    run(place, function, "--parallel", "2")
-    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
-
-
-@WHOLE_JOB
-def test_one_that_holds_up_its_whole_process_is_told_from_those_it_holds_up(place: Path) -> None:
-    run(place, "never_lets_go", "--parallel", "6")
+def test_a_function_that_cannot_be_interrupted_is_killed_and_told_from_those_that_it_holds_up(
+    place: Path, function: str, parallel: str
+) -> None:
+    run(place, function, "--parallel", parallel)
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
 
 
