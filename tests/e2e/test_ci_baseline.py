@@ -182,7 +182,7 @@ def test_artifact__that_is_not_what_main_left_is_refused_loudly(
 def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.upload(evidence, github.add_run(333, event="pull_request"))
-    assert runner.pull_request(baseline_run_id="333").outputs["baseline-run-id"] == "333"
+    assert runner.pull_request(baseline="run:333").outputs["baseline-run-id"] == "333"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_named_run__that_cannot_be_used_is_an_error(
     if prepare == "other suite":
         runner.upload(evidence, 333)
         runner.write_suite(*orders(), dataset_id="another")
-    step = runner.pull_request(baseline_run_id="333")
+    step = runner.pull_request(baseline="run:333")
     assert (step.code, step.outcome) == (2, "error")
     assert said in " ".join(step.annotations)
 

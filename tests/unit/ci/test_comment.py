@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.ci.comment import Marker, Published, of_pipeline, publish
+from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline, publish
 from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
@@ -39,7 +39,7 @@ def comments_of(github: FakeGitHub, author: str = "") -> PullRequestComments:
 def say(
     github: FakeGitHub, text: str, *, author: str = "", fork: bool = False, **fields: object
 ) -> Published:
-    """Publish a comment of an evaluation: `comment_id`, `sha`, `run_id`, `attempt` and `of`."""
+    """Publish a comment of an evaluation; the fields are those of its marker."""
     marker = Marker(**{"comment_id": "default", "sha": NEW, "run_id": 500, "attempt": 1, **fields})  # type: ignore[arg-type]
     words = comment_words(GITHUB, from_fork=fork)
     return publish(comments_of(github, author), marker, f"{marker}\n{text}", words=words)
@@ -127,6 +127,43 @@ def test_marker__is_ours_at_the_top_of_a_comment_of_ours(
     github.add_comment(PULL, body, author=author)
     assert say(github, "the truth").action == action
     assert len(github.bodies(PULL)) == (2 if action == "created" else 1)
+
+
+EVALUATION = job_of("acme/shop/.github/workflows/evaluation.yml", "evaluate")
+
+
+def test_job__whose_inputs_changed_leaves_no_comment_that_looks_current(github: FakeGitHub) -> None:
+    say(github, "\n## ✅ all pass", sha=OLD, run_id=500, comment_id="old-inputs", job=EVALUATION)
+    say(
+        github,
+        "of another job",
+        sha=OLD,
+        run_id=500,
+        comment_id="nightly",
+        job=job_of("nightly.yml", "evaluate"),
+    )
+    published = say(github, "\n## ❌ 2 regressed", run_id=501, comment_id="new-inputs", job=EVALUATION)
+    before, other, now = github.bodies(PULL)
+    assert "## ⌛ Outdated" in before
+    assert published.url in before
+    assert "all pass" not in before
+    assert "of another job" in other
+    assert "2 regressed" in now
+    github.add_pull(PULL, sha("newer"))
+    writes = github.count("PATCH", "issues/comments")
+    say(github, "\n## ❌ 2 regressed", run_id=502, sha=sha("newer"), comment_id="new-inputs", job=EVALUATION)
+    assert github.count("PATCH", "issues/comments") == writes + 1  # its own, and nothing twice
+
+
+def test_jobs_of_a_matrix__each_bring_their_comment_up_to_date(github: FakeGitHub) -> None:
+    legs = ("small", "large")
+    for run, commit in ((500, OLD), (501, NEW)):
+        for leg in legs:
+            say(github, f"{leg} of {run}", sha=commit, run_id=run, comment_id=leg, job=EVALUATION)
+    assert lines(github) == ["small of 501", "large of 501"]
+    say(github, "small again", attempt=2, run_id=501, comment_id="small", job=EVALUATION)
+    say(github, "late", sha=OLD, run_id=500, comment_id="third", job=EVALUATION)
+    assert lines(github) == ["small again", "large of 501", "late"]
 
 
 def test_pages__all_are_searched_and_the_oldest_of_ours_is_kept_up_to_date(github: FakeGitHub) -> None:
@@ -223,12 +260,13 @@ markers = st.builds(
     sha=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
     run_id=st.integers(0, 10**18 - 1),
     attempt=st.integers(0, 10**9 - 1),
+    job=st.none() | st.from_regex(r"[0-9a-f]{8}", fullmatch=True),
 )
 
 
 @given(markers, st.text())
 def test_marker__is_read_back_from_the_start_of_a_body(marker: Marker, rest: str) -> None:
-    assert marker.read(f"{marker}\n{rest}") == marker
+    assert marker.read(f"{marker}\n{rest}") == Marker.of_any(str(marker)) == marker
     assert marker.read(f" {marker}") is None
 
 

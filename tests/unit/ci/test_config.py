@@ -195,7 +195,7 @@ def test_set__states_what_has_no_flag(tmp_path: Path) -> None:
     [
         *(("min-pass-rate", rate) for rate in ("NaN", "inf", "1.1", "90%")),
         *(("max-regressed-cases", number) for number in ("-1", "1.5", "٣")),
-        *(("baseline-run-id", number) for number in ("0", "9" * 30)),
+        *(("baseline", f"run:{number}") for number in ("0", "9" * 30, "last")),
         *(("require-baseline", "maybe"), ("comment", "sometimes"), ("strict-side-effects", "perhaps")),
         *(("comment-id", text) for text in ("a b", "x" * 65, "-->")),
         *(("title", "two\nlines"), ("title", "bell\x07"), ("out", "a\nb"), ("trials", "0")),

@@ -69,7 +69,7 @@ def test_a_first_run_fails_that_needs_a_baseline(preset: Preset, required: str, 
         assert statuses(found) == ("failed", False, True)
         assert rules(found) == {"require_baseline": 0}
         assert decision(found).failures == [f"There is no baseline to compare with, and {asks}."]
-    assert found.search.notes == ["No baseline is wanted (`baseline: none`)."]
+    assert found.search.notes == ["`baseline: none` asks for no comparison."]
     assert found.problem == ""
 
 

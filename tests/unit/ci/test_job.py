@@ -55,14 +55,14 @@ def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, up
     assert step.outputs["evidence-archive"] == ""
 
 
-@pytest.mark.parametrize("named", ["", "400"])
+@pytest.mark.parametrize("named", ["auto", "run:400"])
 def test_download__that_turns_out_larger_than_announced(
     runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
-    step = runner.pull_request(baseline_run_id=named)
+    step = runner.pull_request(baseline=named)
     assert (step.code, step.outcome) == (4, "error")
     assert "more than 1000 bytes" in github.bodies(PULL)[0]
 

@@ -164,7 +164,7 @@ def test_the_log_has_a_line_for_each_suite_its_reasons_its_baseline_and_the_evid
     assert lines[-2:] == ["    baseline: path", "Evidence: agent-eval-out/evidence.zip"]
     lines = log_lines(evaluated(baseline="auto", runs=[run_17()]), "failed")
     assert "    baseline: run 17, commit 9be1f04" in lines
-    assert "  No baseline is wanted (`baseline: none`)." in log_lines(evaluated(), "no-baseline")
+    assert "  `baseline: none` asks for no comparison." in log_lines(evaluated(), "no-baseline")
 
 
 def test_no_name_of_a_file_begins_another_line_of_the_log() -> None:
@@ -197,15 +197,19 @@ def note(found: Evaluation) -> str:
 
 
 def test_a_missing_baseline_is_explained_by_what_was_looked_at() -> None:
+    def lack() -> str:
+        [suite] = report_of(found, job()).suites
+        return suite.lack
+
     found = evaluated()
     found.search.notes.clear()
-    assert note(found) == ""
+    assert (lack(), note(found)) == ("no baseline was looked for", "")
     found.search.looked_at = 0
-    assert note(found) == "This run is the first: there is no earlier one to compare with."
+    assert lack() == ""  # a first run, as the gate says
     found.search.gone = {}
-    assert note(found) == "No earlier run has this suite."
+    assert lack() == "no earlier run has this suite"
     found.search.gone, found.search.lost = None, ["Run 3 has expired."]
-    assert note(found) == "What earlier runs left is gone."
+    assert lack() == "what earlier runs left is gone"
     found.search.outage = Outage("Run 3 is cut.", "Again.")
     found.search.notes += ["Run 3 is cut.", "Run 2 left nothing."]
     # The cause of an outage is said at the top already.

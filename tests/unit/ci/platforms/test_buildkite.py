@@ -52,7 +52,7 @@ def test_untrusted__builds_at_the_merge_base_are_passed_over(
 ) -> None:
     runner.push(400)
     buildkite.builds[400].update(fields)
-    assert "no finished run of the base" in runner.pull_request().report
+    assert "First run: nothing to compare with" in runner.pull_request().report
     assert buildkite.count("GET", "/artifacts") == 0
 
 
@@ -99,7 +99,7 @@ def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: Buildkite
     [
         *(({"source": source}, 2, REFUSED) for source in (FORK, "", "git@git.example:acme/shop-evil.git")),
         ({"buildkite_token": ""}, 4, "Set `buildkite-token`"),
-        ({"baseline_run_id": "399"}, 2, "no build 399"),
+        ({"baseline": "run:399"}, 2, "no build 399"),
         ({"environ": {"BUILDKITE_AGENT_ACCESS_TOKEN": "other"}}, 0, "The build was not annotated"),
         ({"environ": {"BUILDKITE_AGENT_ACCESS_TOKEN": "other"}}, 0, "no token"),
         ({"environ": {"PATH": "/usr/local/bin:/usr/bin:/bin"}}, 0, "`buildkite-agent` is on the PATH"),
@@ -131,7 +131,7 @@ def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunne
 
 def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
     runner.push(400)
-    assert "named run" in runner.pull_request(baseline_run_id="400").report
+    assert "named run" in runner.pull_request(baseline="run:400").report
 
 
 @pytest.mark.parametrize(

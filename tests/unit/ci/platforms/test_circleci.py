@@ -57,7 +57,7 @@ def test_untrusted__pipelines_are_passed_over(
     runner.push(400)
     circleci.pipelines[400].update(fields)
     circleci.pipelines[400]["vcs"].update(source)
-    assert "no finished run of the base" in runner.branch().report
+    assert "First run: nothing to compare with" in runner.branch().report
     assert circleci.count("/artifacts") == 0
 
 
@@ -105,7 +105,7 @@ def test_server__is_the_origin_of_the_checkout_where_no_variable_names_it(runner
         ({"circleci_token": "wrong"}, 4, "not accepted"),
         ({"circleci_project_slug": ""}, 2, "pipeline.project.slug"),
         ({"circleci_project_slug": "gh/acme/other"}, 4, "circleci-project-slug"),
-        ({"baseline_run_id": "399"}, 2, "no pipeline 399"),
+        ({"baseline": "run:399"}, 2, "no pipeline 399"),
         *(({"environ": {f"CIRCLE_PR_{of}": "7"}}, 2, REFUSED) for of in ("NUMBER", "REPONAME", "USERNAME")),
         ({"environ": {"CIRCLE_REPOSITORY_URL": "/nowhere"}}, 4, "The tip of the default branch is not known"),
     ],

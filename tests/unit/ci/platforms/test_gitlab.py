@@ -65,7 +65,7 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
 ) -> None:
     runner.push(400)
     gitlab.pipelines[400].update(fields)
-    assert "no finished run of the base" in runner.merge_request(**inputs).report
+    assert "First run: nothing to compare with" in runner.merge_request(**inputs).report
     assert gitlab.count("GET", "/artifacts/") == 0
 
 
@@ -96,7 +96,7 @@ def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
             2,
             "has secrets and would run a fork's code",
         ),
-        ({"baseline_run_id": "399"}, 2, "no pipeline 399"),
+        ({"baseline": "run:399"}, 2, "no pipeline 399"),
     ],
     ids=["wrong token", "fork's pipeline in the project", "deleted fork", "named pipeline is not there"],
 )
@@ -181,7 +181,7 @@ def test_note__that_is_refused_leaves_the_decision(runner: GitLabRunner, status:
 
 def test_named__pipeline_is_the_baseline(runner: GitLabRunner) -> None:
     runner.push(400)
-    assert "named run" in runner.merge_request(baseline_run_id="400").report
+    assert "named run" in runner.merge_request(baseline="run:400").report
 
 
 ACTIONS = (

@@ -37,7 +37,7 @@ def test_first_run__of_a_job_without_finished_builds_passes(runner: JenkinsRunne
     runner.jenkins.add_build(MAIN, 1, runner.base, None, result=None)
     step = runner.pull_request()
     assert step.code == 0, step.log
-    assert "no finished run of the base" in step.report
+    assert "First run: nothing to compare with" in step.report
 
 
 def test_unchanged__change_passes(runner: JenkinsRunner, pushed: None) -> None:
@@ -52,7 +52,7 @@ def test_builds__that_did_not_end_are_passed_over(
     runner: JenkinsRunner, jenkins: FakeJenkins, pushed: None, result: str | None
 ) -> None:
     jenkins.builds[MAIN][0]["result"] = result
-    assert "no finished run of the base" in runner.pull_request().report
+    assert "First run: nothing to compare with" in runner.pull_request().report
 
 
 def test_branch__with_a_slash_is_encoded_twice(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
@@ -107,5 +107,5 @@ def test_anonymous__reads_where_jenkins_lets_it(runner: JenkinsRunner, pushed: N
 
 
 def test_named__build_is_the_baseline(runner: JenkinsRunner, pushed: None) -> None:
-    assert "named run" in runner.pull_request(baseline_run_id="40").report
-    assert "no finished build 39" in runner.pull_request(baseline_run_id="39").log
+    assert "named run" in runner.pull_request(baseline="run:40").report
+    assert "no finished build 39" in runner.pull_request(baseline="run:39").log

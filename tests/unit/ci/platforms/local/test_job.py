@@ -143,9 +143,9 @@ def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
     shop.evaluate()
     shop.evaluate(bad=(1,))
-    assert shop.evaluate(bad=(1,), baseline_run_id="1") is ExitCode.NO
+    assert shop.evaluate(bad=(1,), baseline="run:1") is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "1"
-    assert shop.evaluate(baseline_run_id="77") is ExitCode.WRONG_REQUEST
+    assert shop.evaluate(baseline="run:77") is ExitCode.WRONG_REQUEST
     assert "The store has no run 77" in shop.log
 
 
