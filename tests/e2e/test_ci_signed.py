@@ -107,7 +107,7 @@ def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
     why = {
         "unsigned": "has no signature",
         "another key": "was not signed by a trusted key",
-        "another commit": f"not of `'{BASE_SHA}'`",
+        "another commit": f"not of `{BASE_SHA}`",
     }[kind]
     assert why in github.bodies(PULL)[0]
 
