@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison import alignment
-from agent_eval.comparison.alignment import Step, align
+from agent_eval.comparison import behaviour as alignment
+from agent_eval.comparison.behaviour import Step, align
 
 calls = st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("12")), max_size=7)
 

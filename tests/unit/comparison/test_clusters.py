@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.clusters import COUNTED, RANKED, REST, hint
-from agent_eval.comparison.compare import compare
+from agent_eval.comparison.compare import COUNTED, RANKED, REST, compare, hint
 from agent_eval.comparison.facts import normalise
 from agent_eval.contracts import Comparison
 from agent_eval.errors import FailureKind

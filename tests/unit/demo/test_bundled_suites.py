@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace
 from agent_eval.contracts.conversation import FORWARDING
-from agent_eval.demo.domain import BUNDLED, Answer, Session, domains_by_agent
+from agent_eval.demo.agents import BUNDLED, Answer, Session, domains_by_agent
 from agent_eval.judges.builtin.strict import StrictJudge
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.reader import open_suite

@@ -20,9 +20,8 @@ from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.demo.agents import BUNDLED, DEFECTS, INVENTED, forbidden_to
 from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respond
-from agent_eval.demo.defects import DEFECTS, INVENTED, forbidden_to
-from agent_eval.demo.domain import BUNDLED
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError

@@ -47,7 +47,7 @@ def write(root: Path, layout: Layout, artifacts: dict[str, dict[str, bytes]]) ->
                     writer.add(CaseEvidence(*fields, plain.row, files))
                 written = writer.finish()
             sealer.append(written)
-        sealer.seal(CONFIG, tally.summary("run-1", "demo"))
+        sealer.seal(CONFIG.to_json(), tally.summary("run-1", "demo").to_json())
     return root
 
 

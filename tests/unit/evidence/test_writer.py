@@ -70,7 +70,7 @@ def write_pack(root: Path, layout: at.Layout, cases: list[dict[str, Any]], **opt
                 written.append(writer.finish())
         for shard in written:
             sealer.append(shard)
-        return sealer.seal(CONFIG, Tally().summary("run-1", "demo"))
+        return sealer.seal(CONFIG.to_json(), Tally().summary("run-1", "demo").to_json())
 
 
 def tree(root: Path) -> set[str]:

@@ -119,13 +119,13 @@ def test_a_gate_without_a_rule_is_a_wrong_request() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("min_pass_rate", float("nan"), "--min-pass-rate"),
-        ("max_hard_fail_increase", float("inf"), "--max-hard-fail-increase"),
-        ("max_hard_fail_rate", -0.1, "--max-hard-fail-rate"),
-        ("min_pass_rate", 95, "--min-pass-rate"),
-        ("max_regressed_cases", -1, "--max-regressed-cases"),
-        ("max_regressed_cases", 0.5, "--max-regressed-cases"),
-        ("max_new_hard_fail_cases", float("nan"), "--max-new-hard-fail-cases"),
+        ("min_pass_rate", float("nan"), "`policy.min_pass_rate`"),
+        ("max_hard_fail_increase", float("inf"), "`policy.max_hard_fail_increase`"),
+        ("max_hard_fail_rate", -0.1, "`policy.max_hard_fail_rate`"),
+        ("min_pass_rate", 95, "`policy.min_pass_rate`"),
+        ("max_regressed_cases", -1, "`policy.max_regressed_cases`"),
+        ("max_regressed_cases", 0.5, "`policy.max_regressed_cases`"),
+        ("max_new_hard_fail_cases", float("nan"), "`policy.max_new_hard_fail_cases`"),
         ("min_passrate", 0.5, "min_pass_rate"),
     ],
 )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.gate.stability import TrialOutcome, runs_to_see_flake, stability
 from agent_eval.gate.statistics import wilson
+from agent_eval.operations.stability import TrialOutcome, runs_to_see_flake, stability
 
 
 def report(trials: dict[str, str], **options: Any) -> StabilityReport:
