@@ -117,25 +117,12 @@ def conversations(place: Path, number: int, **more: Any) -> None:
 
 def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small") -> Ended:
     model = (
-        "--provider",
-        "openai",
-        "--set",
-        "judge_model.model=small",
-        "--set",
-        f"judge_model.base_url={provider.url}",
-        "--llm-key",
-        "k" * 9,
+        *("--provider", "openai", "--set", "judge_model.model=small"),
+        *("--set", f"judge_model.base_url={provider.url}", "--llm-key", "k" * 9),
     )
     asked = (
-        "--judge",
-        "llm",
-        "--agent",
-        agent,
-        "--set",
-        f"agent.base_url={provider.url}",
-        *model,
-        "--format",
-        "json",
+        *("--judge", "llm", "--agent", agent, "--set", f"agent.base_url={provider.url}", *model),
+        *("--format", "json"),
     )
     return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
 
@@ -217,14 +204,8 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     ended = agent_eval(
         *(
-            "run",
-            "suite.json",
-            "--out",
-            "out",
-            "--agent",
-            "openai:small",
-            "--set",
-            f"agent.base_url={provider.url}",
+            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
+            *("--set", f"agent.base_url={provider.url}"),
         ),
         *("--parallel", "50", "--format", "json"),
         cwd=tmp_path,
