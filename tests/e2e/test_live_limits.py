@@ -34,12 +34,14 @@ class Provider:
     Attributes:
         costs: What an answer costs, by who asks; those that are missing report no cost.
         hangs: Who is not answered at all.
+        waits: Who is answered after a second.
         a_second: Requests that are answered in each second; None for all of them.
     """
 
     def __init__(self) -> None:
         self.costs: dict[str, float] = {}
         self.hangs: set[str] = set()
+        self.waits: set[str] = set()
         self.a_second: int | None = None
         self.answered: Counter[str] = Counter()
         self.refused = 0
@@ -61,6 +63,8 @@ class Provider:
         who = {"ruling": "judge", "user_message": "user"}.get(schema, "agent")
         if who in self.hangs:
             time.sleep(10 * TIMEOUT)
+        if who in self.waits:
+            time.sleep(1)
         with self._lock:
             if int(now := time.time()) != self._second:
                 self._second, self._in_second = int(now), 0
@@ -419,6 +423,13 @@ def test_a_resumed_run_asks_judges_nothing_again_for_the_same_pack(
     assert run(tmp_path, provider, *trials, "--resume").code == 0
     assert dict(provider.answered) == asked, stopped
     assert tree(tmp_path / "out") == whole
+
+
+def test_trials_that_ask_a_judge_the_same_at_once_buy_one_ruling(tmp_path: Path, provider: Provider) -> None:
+    provider.costs, provider.waits = {"agent": 0.01, "judge": 0.01, "user": 0.01}, {"judge"}
+    conversations(tmp_path, 1)
+    assert run(tmp_path, provider, "--trials", "2", "--parallel", "2").code == 0
+    assert (provider.answered["agent"], provider.answered["judge"]) == (4, 1)
 
 
 def test_only_what_a_stopped_run_recorded_is_added_to(tmp_path: Path, provider: Provider) -> None:
