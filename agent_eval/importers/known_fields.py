@@ -153,8 +153,7 @@ _MESSAGES = """
 _MESSAGE = " ".join((_MESSAGES, *NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE))
 _KNOWN: Mapping[str, str] = {
     "message": _MESSAGE,
-    "langgraph chunk: data": _MESSAGE,
-    "langgraph chunk: kwargs": _MESSAGE,
+    **dict.fromkeys(("langgraph chunk: data", "langgraph chunk: kwargs"), f"{_MESSAGE} chunk_position"),
     "openai answer": _ANSWERS_OF_OPENAI,
     "anthropic answer": """
         id type role content model stop_reason stop_sequence stop_details usage container context_management
