@@ -148,6 +148,27 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
         ),
         ("provider", {"data": [{"query": "Hi"}], "evaluators": ["a"], "later": 1}, "later"),
         ("provider", {"appName": "a", "events": [], "later": 1}, "later"),
+        ("provider", {"appName": "a", "events": [{"author": "a", "later": 1}]}, "events[0].later"),
+        (
+            "provider",
+            {"evalSetId": "e", "evalCases": [{"evalId": "c", "conversation": [{"later": 1}]}]},
+            "evalCases[0].conversation[0].later",
+        ),
+        (
+            "provider",
+            {"object": "chat.completion", "choices": [{"message": {"content": "a"}, "later": 1}]},
+            "response.choices[0].later",
+        ),
+        (
+            "provider",
+            {"candidates": [{"content": {"parts": [{"text": "a"}]}, "later": 1}]},
+            "response.candidates[0].later",
+        ),
+        (
+            "provider",
+            {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "a", "later": 1},
+            "response.later",
+        ),
     ],
 )
 def test_a_field_that_no_format_defines_is_said(
