@@ -75,9 +75,9 @@ def _objects(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[st
         yield path, value
     else:
         step = steps[0].rstrip("+")
-        for field, inner in value.items():
-            if step not in ("*", field) and step != snake(field):
-                continue
+        present = [step] if step in value else [name for name in value if step in ("*", snake(name))]
+        for field in present:
+            inner = value[field]
             where = f"{path}.{field}" if path else field
             yield from _objects(inner, steps[1:], where)
             if steps[0].endswith("+"):
