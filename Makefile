@@ -56,7 +56,7 @@ test-fast: venv
 	$(BIN)/pytest -q tests/unit/$(ROOM)
 
 # Each in an environment of its own, with the newest version that its extra allows.
-FRAMEWORK = langgraph openai-agents pydantic-ai crewai google-adk strands agent-framework smolagents llama-index
+FRAMEWORK = langgraph openai-agents pydantic-ai crewai google-adk strands agent-framework smolagents llama-index autogen semantic-kernel
 test-frameworks:
 	@for name in $(FRAMEWORK); do \
 		echo "$$name:"; place=.cache/frameworks/$$name; \

@@ -21,6 +21,7 @@ from typing_extensions import override
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.tools import has_answers
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
 from agent_eval.models.retries import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -44,15 +45,17 @@ _HOST = "127.0.0.1"
 class ToolAddress:
     """Serves the tools of one attempt on a port that only this machine reaches. A context manager.
 
-    A program posts `{"tool": "lookup", "arguments": {"id": 7}}` and receives `{"output": …, "error": …}`.
+    A program posts `{"tool": "lookup", "arguments": {"id": 7}}` and receives `{"output": …, "error": …}`. The
+    call is not recorded with `"recorded": false`, for an answer that reports it. A GET tells whether the case
+    has `answers`, and the `steps` and `answer_tool` of the attempt.
 
     Attributes:
         url: The address, with a path that cannot be guessed.
         failure: What ended the attempt during a call; None if nothing did.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder, self._lock = recorder, threading.Lock()
+    def __init__(self, recorder: Recorder, task: Task) -> None:
+        self._recorder, self._task, self._lock = recorder, task, threading.Lock()
         self._path = f"/{secrets.token_urlsafe(16)}"
         self._has_ended = False
         self.failure: ToolFault | LimitReached | None = None
@@ -61,19 +64,23 @@ class ToolAddress:
         self._thread = threading.Thread(target=self._serve, daemon=True, name="tool-address")
         self.url = f"http://{_HOST}:{self._server.server_address[1]}{self._path}"
 
-    def record_with(self, recorder: Recorder) -> None:
+    def record_with(self, recorder: Recorder, task: Task) -> None:
         """Record further calls with another recorder, which is that of the next turn."""
         with self._lock:
-            self._recorder, self.failure = recorder, None
+            self._recorder, self._task, self.failure = recorder, task, None
 
     def _serve(self) -> None:
         while not self._has_ended:
             self._server.handle_request()
 
-    def answer(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Answer a request: its HTTP status, and the object that is sent back."""
+    def answer(self, path: str, body: bytes | None) -> tuple[int, dict[str, Any]]:
+        """Answer a request: its HTTP status, and the object that is sent back. Without a body it is a GET."""
         if not secrets.compare_digest(path.encode(), self._path.encode()):
             return 404, {"error": "there are no tools at this address"}
+        if body is None:
+            case = self._task.case
+            limits = {"steps": self._task.limits.steps, "answer_tool": case.final_output_tool}
+            return 200, {"answers": has_answers(case), **limits}
         try:
             call = parse(body, source="the call", limits=Limits(wide_integers=True))
         except InvalidInput as error:
@@ -86,12 +93,13 @@ class ToolAddress:
                 return 410, {"error": "the attempt is over: no further tools are called"}
             arguments = call.get("arguments", {})
             try:
-                call_id = self._recorder.record_call(tool, arguments)
+                is_recorded = call.get("recorded") is not False
+                call_id = self._recorder.record_call(tool, arguments) if is_recorded else None
                 answer = self._recorder.call_tool(tool, arguments, call_id)
             except (ToolFault, LimitReached) as failure:
                 self.failure = failure
                 return 410, {"error": failure.problem}
-        return 200, {"output": answer.output, "error": answer.error}
+        return 200, {"output": answer.output, "error": answer.error, "source": answer.source}
 
     def __enter__(self) -> ToolAddress:
         self._thread.start()
@@ -117,6 +125,12 @@ def _handler(address: ToolAddress) -> type[BaseHTTPRequestHandler]:
                 status, answer = 413, {"error": "the call is too large, or does not state its length"}
             else:
                 status, answer = address.answer(self.path, self.rfile.read(size))
+            self._send(status, answer)
+
+        def do_GET(self) -> None:
+            self._send(*address.answer(self.path, None))
+
+        def _send(self, status: int, answer: dict[str, Any]) -> None:
             data = json.dumps(answer, ensure_ascii=True).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -223,14 +237,16 @@ class CommandAgent(Agent):
         for session_id in list(self._programs):
             self.end_session(session_id)
 
-    def _program_of(self, session_id: str, recorder: Recorder, argv: Sequence[str]) -> LivingProgram:
+    def _program_of(
+        self, session_id: str, task: Task, recorder: Recorder, argv: Sequence[str]
+    ) -> LivingProgram:
         """Return the program of a conversation, which is started for its first turn."""
         program = self._programs.get(session_id)
         if program is not None:
-            program.tools.record_with(recorder)
+            program.tools.record_with(recorder, task)
             return program
         with ExitStack() as stack:
-            tools = stack.enter_context(ToolAddress(recorder))
+            tools = stack.enter_context(ToolAddress(recorder, task))
             child = ConversingChild(argv, env={**self._env, TOOLS_VARIABLE: tools.url}, cwd=self._cwd)
             stack.callback(child.close)
             program = LivingProgram(child, tools, stack.pop_all())
@@ -249,13 +265,13 @@ class CommandAgent(Agent):
         )
         stdin = dumps(task.payload())
         if self._keep_alive and task.session is not None:
-            program = self._program_of(task.session.session_id, recorder, argv)
+            program = self._program_of(task.session.session_id, task, recorder, argv)
             began = surroundings.clocks.monotonic()
             result = program.child.ask(stdin, limits)
             recorder.seconds = surroundings.clocks.monotonic() - began
             return _record(recorder, result, program.tools.failure)
 
-        with ToolAddress(recorder) as tools:
+        with ToolAddress(recorder, task) as tools:
             env = {**self._env, TOOLS_VARIABLE: tools.url}
 
             def send() -> Reply[ChildResult]:

@@ -2,8 +2,9 @@
 
     python -m agent_eval.agents.program agent.py:agent
 
-Each line of standard input is a task, and gets a line with the answer. What the agent prints goes to standard
-error, and so does what it raises; then the program ends with 1.
+Each line of standard input is a task, and gets a line with the answer. Calls of tools are answered at the
+address in `AGENT_EVAL_TOOLS` where the case has answers. What the agent prints goes to standard error, and so
+does what it raises; a function that raises ends the program with 1.
 """
 
 from __future__ import annotations
@@ -14,18 +15,64 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
+from agent_eval.agents.command import TOOLS_VARIABLE
 from agent_eval.agents.frameworks import AgentObject, Unfinished
 from agent_eval.agents.frameworks.catalog import QUIET
-from agent_eval.agents.load import load_agent
+from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import UsageError
+from agent_eval.processes.serving import own_streams
+
+_WITHOUT_ADDRESS = {"answers": False, "steps": None, "answer_tool": None}
+
+
+class Tools:
+    """The tools of the case, at the address of the attempt."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = None if address is None else urlsplit(address)
+
+    def limits(self) -> Mapping[str, Any]:
+        """Return the `steps` and the `answer_tool` of the attempt, and whether its case has `answers`."""
+        return _WITHOUT_ADDRESS if self._address is None else self._ask("GET", None)
+
+    def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> Mapping[str, Any]:
+        """Answer a call, which the caller reports itself, unless it is recorded here.
+
+        Raises:
+            RuntimeError: The attempt is over.
+        """
+        answer = self._ask("POST", {"tool": tool, "arguments": arguments, "recorded": is_recorded})
+        if "output" not in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def __call__(self, tool: str, arguments: Any = None) -> Any:
+        """Call a tool, as a function with a second parameter does."""
+        answer = self.answer(tool, {} if arguments is None else arguments, is_recorded=True)
+        if answer["error"] is not None:
+            raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
+        return answer["output"]
+
+    def _ask(self, method: str, body: Any) -> Mapping[str, Any]:
+        if self._address is None:
+            raise RuntimeError(f"{TOOLS_VARIABLE} is not set: nothing answers calls of tools")
+        connection = HTTPConnection(self._address.hostname or "", self._address.port)
+        try:
+            connection.request(method, self._address.path, None if body is None else json.dumps(body))
+            answer: Mapping[str, Any] = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        return answer
 
 
 def main(spec: str) -> None:
     """Answer tasks, until there are no more."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
+    requests, answers = own_streams()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -33,27 +80,33 @@ def main(spec: str) -> None:
     except UsageError as error:
         sys.exit(f"{error.message}. {error.remedy}")
     loop = asyncio.new_event_loop()  # one for all turns: clients of models are bound to theirs
-    for turns, line in enumerate(sys.stdin, start=1):
+    tools = Tools(os.environ.get(TOOLS_VARIABLE))
+    for turns, line in enumerate(requests, start=1):
         task = json.loads(line)
         if task.get("turn", 1) > turns:
             sys.exit(
                 "the conversation began in another process: keep this one, with --set agent.keep_alive=true"
             )
         try:
-            answer: Any = (
-                agent(task, {"steps": None, "answer_tool": None}, None)
-                if isinstance(agent, AgentObject)
-                else agent(task)
-            )
+            answer = _ask(agent, task, tools)
             if inspect.iscoroutine(answer):
                 answer = loop.run_until_complete(answer)
         except Unfinished as unfinished:
             if unfinished.__cause__ is not None:
                 traceback.print_exception(unfinished.__cause__)
-            sys.exit(f"the agent {unfinished.problem}")
-        rest = memoryview(json.dumps(answer, default=str).encode() + b"\n")
-        while rest:
-            rest = rest[os.write(answers, rest) :]
+            answer = {"events": unfinished.events, "error": unfinished.problem}
+        answers.send(json.dumps(answer, default=str).encode())
+
+
+def _ask(agent: Any, task: Mapping[str, Any], tools: Tools) -> Any:
+    if not isinstance(agent, AgentObject):
+        return agent(task, tools) if accepts(agent, 2) else agent(task)
+    limits = tools.limits()
+    wanted = {"answers": limits["answers"], "turns": "turn" in task}
+    for name, reason in agent.unable.items():
+        if wanted[name]:
+            sys.exit(f"the agent does not carry {reason}")
+    return agent(task, limits, tools if limits["answers"] else None)
 
 
 if __name__ == "__main__":

@@ -139,7 +139,9 @@ class PythonAgent(Agent):
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
         recorder = Recorder(task, surroundings)
         recorder.record_input()
-        with self._place(task, alone=surroundings.alone):
+        with self._changed:
+            alone = surroundings.alone or self._usable_process().one_at_a_time
+        with self._place(task, alone=alone):
             process = self._enter(task)
             try:
                 began = surroundings.clocks.monotonic()
@@ -256,8 +258,9 @@ class _FunctionProcess:
                 remedy="Import the agent's module in a Python of your own to see why.",
                 exit_code=first["ended"],
             )
-        self.unable: dict[str, str] | None = first["unable"]
+        self.unable: dict[str, str] | None = first.get("unable")
         """Of an agent object what it cannot carry, with the reason: `answers` of a case's tools, `turns`."""
+        self.one_at_a_time: bool = first.get("one_at_a_time", False)
 
     def end_session(self, session_id: str) -> None:
         """Let the conversation of an agent object go."""

@@ -37,7 +37,11 @@ def answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, 
 
     `tools` has the parameters of each tool.
     """
-    answer = _answer_to(model, said, step, tools, as_json=as_json)
+    names = {name.rpartition("-")[2]: name for name in tools}  # Semantic Kernel's have the plugin before
+    answer = _answer_to(
+        model, said, step, {tool: tools[name] for tool, name in names.items()}, as_json=as_json
+    )
+    answer.calls = [(names[tool], arguments) for tool, arguments in answer.calls]
     if "final_answer" in tools and answer.text and answer.finish == "stop":
         return Answer(calls=[("final_answer", {"answer": answer.text})])
     return answer

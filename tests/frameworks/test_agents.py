@@ -30,6 +30,8 @@ PACKAGES = {
     "agent_framework": "agent_framework",
     "smolagents": "smolagents",
     "llama_index": "llama_index.core",
+    "autogen": "autogen_agentchat",
+    "semantic_kernel": "semantic_kernel.agents",
 }
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
@@ -129,7 +131,10 @@ class Run:
     def told(self, case: str) -> list[tuple[str, Any]]:
         """Each event in short: its type, and what it is of; without those that only have a model's usage."""
         return [
-            (event["type"], event.get("tool") or event.get("output") or event.get("input"))
+            (
+                event["type"],
+                event.get("tool", "").rpartition("-")[2] or event.get("output") or event.get("input"),
+            )
             for event in self.events(case)
             if event["type"] != "model_call"
         ]
@@ -155,9 +160,10 @@ def run_of(model: str, tmp_path: Path) -> Any:
         framework: str, name: str, cases: list[dict[str, Any]], *options: str, kind: str = "python:"
     ) -> Run:
         suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
-        suite.write_text(
-            json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
-        )
+        text = json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
+        if framework == "semantic_kernel":  # whose models see the plugin before a tool's name
+            text = re.sub(r'"(get_weather|lookup_order|delete_account)"', r'"shop-\1"', text)
+        suite.write_text(text)
         ran.write_text("")
         environ = {
             **os.environ,
@@ -199,6 +205,17 @@ def test_verdicts_are_those_of_the_same_agent_behind_a_function(run: Any, name: 
 
 
 NO_TOKENS = {"strands": {"reasoning_tokens"}, "smolagents": {"cached_tokens", "reasoning_tokens"}}
+NO_PLACE = {
+    "langgraph": "of a graph's tools only where it is built",
+    "llama_index": "have no place",
+    "autogen": "have no place",
+}
+"""Of those that refuse answers of a case: in which words."""
+STUBBED = {
+    "case_id": "c",
+    "input": "Where is order 7?",
+    "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
+}
 
 
 def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
@@ -272,7 +289,7 @@ def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) 
 def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
     run: Any, framework: str, name: str, said: str, problem: str
 ) -> None:
-    if framework == "agent_framework" and "secret" in said:
+    if framework in ("agent_framework", "semantic_kernel") and "secret" in said:
         pytest.skip("it answers with the words of the refusal, and does not tell that they are one")
     done = run(
         name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--set", "limits.attempt.steps=4"
@@ -286,16 +303,10 @@ def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
 
 
 def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -> None:
-    case = {
-        "case_id": "c",
-        "input": "Where is order 7?",
-        "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
-    }
-    done = run("good", [case])
-    if framework in ("langgraph", "llama_index"):
+    done = run("good", [STUBBED])
+    if framework in NO_PLACE:
         assert done.code == 2
-        words = "of a graph's tools only where it is built" if framework == "langgraph" else "have no place"
-        assert words in done.text
+        assert NO_PLACE[framework] in done.text
         return
     assert (done.code, done.ran) == (0, []), done.text
     result = next(event for event in done.events("c") if event["type"] == "tool_result")
@@ -303,15 +314,26 @@ def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -
     assert result["attributes"] == {"agent_eval.tool_response.source": "tool_responses"}
 
 
-def test_a_ci_job_runs_it_as_a_program(run: Any) -> None:
+def test_a_ci_job_runs_it_as_a_program(run: Any, framework: str) -> None:
     """Which sees only the variables that it is given."""
     names = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "RAN")
     options = [option for name in names for option in ("--agent-env", name)]
     program = f"{sys.executable} -m agent_eval.agents.program"
     cases = [case for case in CASES if case["case_id"] in ("parallel", "turns")]
-    done = run("good", cases, "--set", "agent.keep_alive=true", *options, kind=program)
-    assert done.outcomes() == run("good", cases).outcomes(), done.text
-    assert done.ran == ["get_weather", "lookup_order"]
+    done = run("good", [*cases, STUBBED], "--set", "agent.keep_alive=true", *options, kind=program)
+    outcomes = done.outcomes()
+    del outcomes["c"]
+    assert outcomes == run("good", cases).outcomes(), done.text
+    assert sorted(done.ran) == [
+        "get_weather",
+        "lookup_order",
+    ]  # in parallel, and none for the case with answers
+    if framework in NO_PLACE:
+        assert NO_PLACE[framework] in done.problem("c")
+    else:
+        assert [event["output"] for event in done.events("c") if "call_id" in event][1:] == [
+            {"status": "lost"}
+        ]
 
 
 def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:

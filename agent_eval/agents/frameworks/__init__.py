@@ -15,10 +15,12 @@ class AgentObject(ABC):
     Attributes:
         unable: What it cannot carry, with the reason: `answers` of a case's tools, `turns`.
         leaves_threads: Whether a call that is cancelled goes on in a thread.
+        one_at_a_time: Whether a conversation must not begin before the one before it is over.
     """
 
     unable: Mapping[str, str]
     leaves_threads: bool
+    one_at_a_time: bool
 
     @abstractmethod
     def __call__(

@@ -7,99 +7,82 @@ from typing import Any
 from agent_framework import Agent, ChatMiddleware, Content, FunctionMiddleware
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, plain, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
+from agent_eval.agents.frameworks.trajectory import Call, Thought, plain, read_json, tokens
+
+_USAGE = "input_token_count output_token_count cache_read_input_token_count reasoning_output_token_count"
 
 
 class AgentFrameworkConversation(Conversation):
     """A session."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(agent, tools)
-        self._session = agent.create_session()
+    @override
+    def begin(self) -> None:
+        self._session = self.agent.create_session()
 
     @override
     async def say(self, message: Any) -> Any:
         response = await self.agent.run(as_text(message), session=self._session)
-        if response.user_input_requests:
-            raise RuntimeError(f"it waits for a human: {plain(response.user_input_requests)}")
+        self.must_not_wait(response.user_input_requests)
         return response.value or response.text
+
+    def record(self, response: Any) -> Any:
+        """Record an answer of a model."""
+        contents = [content for message in response.messages for content in message.contents]
+        self.trajectory.answered(
+            *(_READ[content.type](content) for content in contents if content.type in _READ),
+            agent_name=next((each.author_name for each in response.messages if each.author_name), None),
+            model=response.model,
+            stop_reason=response.finish_reason,
+            usage=tokens(response.usage_details, _USAGE),
+        )
+        return response
+
+
+_READ: dict[str, Any] = {
+    "function_call": lambda content: Call(content.name, content.arguments, content.call_id),
+    "text_reasoning": lambda content: Thought(content.text),
+    "text": lambda content: content.text,
+}
 
 
 class _Models(ChatMiddleware):
-    """Records the answers of models."""
+    def __init__(self, conversation: AgentFrameworkConversation) -> None:
+        self._conversation = conversation
 
     @override
     async def process(self, context: Any, call_next: Any) -> None:
-        conversation = in_progress()
-        if conversation is not None and context.stream:
-            context.stream_result_hooks.append(lambda response: _record(conversation, response))
+        if context.stream:
+            context.stream_result_hooks.append(self._conversation.record)
         await call_next()
-        if conversation is not None and not context.stream:
-            _record(conversation, context.result)
-
-
-def _record(conversation: Conversation, response: Any) -> Any:
-    calls, texts, usage, name = [], [], response.usage_details or {}, None
-    for message in response.messages:
-        name = message.author_name or name
-        for content in message.contents:
-            if content.type == "function_call":
-                calls.append(Call(content.name, read_json(content.arguments), content.call_id))
-            elif content.type == "text_reasoning":
-                conversation.trajectory.thought(content.text, agent_name=name)
-            elif content.type == "text":
-                texts.append(content.text)
-    conversation.trajectory.answered(
-        "".join(texts),
-        calls,
-        agent_name=name,
-        model=response.model,
-        stop_reason=response.finish_reason,
-        usage=tokens(
-            usage.get("input_token_count"),
-            usage.get("output_token_count"),
-            usage.get("cache_read_input_token_count"),
-            usage.get("reasoning_output_token_count"),
-        ),
-    )
-    return response
+        if not context.stream:
+            self._conversation.record(context.result)
 
 
 class _Tools(FunctionMiddleware):
     """Records what tools answered, or lets the case answer."""
 
+    def __init__(self, conversation: AgentFrameworkConversation) -> None:
+        self._conversation = conversation
+
     @override
     async def process(self, context: Any, call_next: Any) -> None:
-        conversation, name = in_progress(), context.function.name
-        if conversation is None:
+        async def run() -> Any:
             await call_next()
-            return
+            parts = context.result if isinstance(context.result, list) else []
+            if parts and all(getattr(each, "type", None) == "text" for each in parts):
+                return read_json("".join(each.text for each in parts))
+            return context.result
+
+        name = context.function.name
         call_id = context.metadata.get("call_id") or name
-        if conversation.tools is not None:
-            answer = await conversation.answer_of_the_case(name, context.arguments, call_id)
+        answer = await self._conversation.carry_out(name, context.arguments, call_id, run)
+        if self._conversation.tools is not None:
             context.result = [Content.from_text(as_text(plain(answer)))]
-            return
-        try:
-            await call_next()
-        except Exception as error:
-            conversation.trajectory.result(call_id, error=error)
-            raise
-        result = context.result
-        if isinstance(result, list) and all(getattr(each, "type", None) == "text" for each in result):
-            result = read_json("".join(each.text for each in result))
-        conversation.trajectory.result(call_id, result)
 
 
-_WATCH = [_Models(), _Tools()]
-_real_run = Agent.run
-
-
-def _run(agent: Any, *arguments: Any, **options: Any) -> Any:
-    """`Agent.run`, by which every way to run an agent goes, with the middleware."""
-    options["middleware"] = [*(options.get("middleware") or ()), *_WATCH]
-    return _real_run(agent, *arguments, **options)
-
-
-Agent.run = _run
-CONVERSATION = AgentFrameworkConversation
+@in_place_of(Agent, "run")
+def _run(real: Any, conversation: Any, /, *arguments: Any, **options: Any) -> Any:
+    watch = [_Models(conversation), _Tools(conversation)]
+    options["middleware"] = [*(options.get("middleware") or ()), *watch]
+    return real(*arguments, **options)

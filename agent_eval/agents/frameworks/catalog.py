@@ -36,9 +36,15 @@ class Framework:
 
     def load(self) -> type[Conversation]:
         """Import what runs agents of this framework, which imports the framework."""
-        module = importlib.import_module(f"agent_eval.agents.frameworks.{self.module}")
-        loaded: type[Conversation] = module.CONVERSATION
-        return loaded
+        from agent_eval.agents.frameworks.conversation import Conversation  # functions do without
+
+        name = f"agent_eval.agents.frameworks.{self.module}"
+        own = vars(importlib.import_module(name)).values()
+        return next(
+            each
+            for each in own
+            if isinstance(each, type) and issubclass(each, Conversation) and each.__module__ == name
+        )
 
 
 FRAMEWORKS = (
@@ -77,7 +83,20 @@ FRAMEWORKS = (
     Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
     Framework(
+        "AutoGen",
+        "autogen",
+        (
+            "autogen_agentchat.agents._base_chat_agent.BaseChatAgent",
+            "autogen_agentchat.teams._group_chat._base_group_chat.BaseGroupChat",
+        ),
+    ),
+    Framework(
         "AutoGen", None, ("autogen_agentchat.base._chat_agent.ChatAgent", "autogen_agentchat.base._team.Team")
+    ),
+    Framework(
+        "Semantic Kernel",
+        "semantic_kernel",
+        ("semantic_kernel.agents.chat_completion.chat_completion_agent.ChatCompletionAgent",),
     ),
     Framework("Semantic Kernel", None, ("semantic_kernel.agents.agent.Agent",)),
 )

@@ -7,57 +7,28 @@ loop for each case, every second case fails. So all adapters are coroutines, whi
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from typing_extensions import override
 
 from agent_eval.agents.frameworks import AgentObject, Unfinished
-from agent_eval.agents.frameworks.trajectory import Trajectory, plain
+from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
 from agent_eval.errors import FailureKind
 
 _LONGEST_PROBLEM = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class CaseAnswer:
-    """What the case answers in place of a tool."""
+class CaseTools(Protocol):
+    """The answers of the case to calls of tools: `output`, `error` and `source` of each. Records no call."""
 
-    output: Any
-    error: Any
-    source: str | None
-
-    @property
-    def for_the_model(self) -> Any:
-        """The answer as the framework's model reads it."""
-        return self.output if self.error is None else {"error": self.error}
-
-
-class _ToolCaller(Protocol):
-    """Asks for a tool's answer without recording the call."""
-
-    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]: ...
-
-
-class CaseTools:
-    """The answers of the case to calls of tools."""
-
-    def __init__(self, caller: _ToolCaller) -> None:
-        self._caller = caller
-
-    def answer(self, tool: str, arguments: Any) -> CaseAnswer:
-        """Answer a call, for a framework whose tools are no coroutines."""
-        answer = self._caller.answer(tool, plain(arguments))
-        return CaseAnswer(answer["output"], answer["error"], answer["source"])
-
-    async def __call__(self, tool: str, arguments: Any) -> CaseAnswer:
+    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]:
         """Answer a call."""
-        return await asyncio.to_thread(self.answer, tool, arguments)
 
 
 class Conversation(ABC):
@@ -70,22 +41,57 @@ class Conversation(ABC):
 
     leaves_threads: ClassVar[bool] = False
     """Whether a turn that is cancelled goes on in a thread."""
+    one_at_a_time: ClassVar[bool] = False
+    """Whether the agent has one conversation at a time."""
 
     def __init__(self, agent: Any, tools: CaseTools | None) -> None:
         self.agent, self.tools = agent, tools
         self.trajectory: Trajectory
+        self.begin()
+
+    def begin(self) -> None:  # noqa: B027 - most need nothing
+        """Begin it, where the framework needs more than the agent; an agent that keeps things is copied."""
 
     @classmethod
     def unable(cls, agent: Any) -> Mapping[str, str]:  # noqa: ARG003 - most carry everything
         """Return what this agent cannot carry, with the reason: `answers` of the case's tools, `turns`."""
         return {}
 
+    def answer_here(self, tool: str, arguments: Any, call_id: str) -> Any:
+        """As `answer_of_the_case`, for a framework whose tools are no coroutines."""
+        assert self.tools is not None
+        answer = self.tools.answer(tool, plain(read_json(arguments)))
+        self.trajectory.result(call_id, answer["output"], answer["error"], answer["source"])
+        return answer["output"] if answer["error"] is None else {"error": answer["error"]}
+
     async def answer_of_the_case(self, tool: str, arguments: Any, call_id: str) -> Any:
         """Record the case's answer as the result of a call; return it as the model reads it."""
-        assert self.tools is not None
-        answer = await self.tools(tool, arguments)
-        self.trajectory.result(call_id, answer.output, answer.error, answer.source)
-        return answer.for_the_model
+        return await asyncio.to_thread(self.answer_here, tool, arguments, call_id)
+
+    async def carry_out(
+        self, tool: str, arguments: Any, call_id: str, run: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Let the tool run, or the case answer in its place; record the result, also an exception."""
+        if self.tools is not None:
+            return await self.answer_of_the_case(tool, arguments, call_id)
+        try:
+            output = await run()
+        except Exception as error:
+            self.trajectory.result(call_id, error=error)
+            raise
+        self.trajectory.result(call_id, output)
+        return output
+
+    @staticmethod
+    def messages(message: Any) -> list[Any]:
+        """Return a case's input as messages: a list is one of them, all else is what a user says."""
+        return message if isinstance(message, list) else [{"role": "user", "content": as_text(message)}]
+
+    @staticmethod
+    def must_not_wait(requests: Any) -> None:
+        """Raise where a run ended because a human has to approve or answer something."""
+        if requests:
+            raise RuntimeError(f"it waits for a human: {plain(requests)}")
 
     @abstractmethod
     async def say(self, message: Any) -> Any:
@@ -111,17 +117,39 @@ def in_progress() -> Conversation | None:
     return conversation
 
 
+def in_place_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Put a function in place of a method by which every way to run an agent goes, also an agent of a tool.
+
+    It gets the method and the conversation in whose turn it is called; outside of one the method is called.
+    """
+    real = getattr(owner, name)
+
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def called(*arguments: Any, **options: Any) -> Any:
+            conversation = in_progress()
+            if conversation is None:
+                return real(*arguments, **options)
+            return function(real, conversation, *arguments, **options)
+
+        setattr(owner, name, called)
+        return function
+
+    return put
+
+
 class FrameworkAgent(AgentObject):
     """An agent object with its conversations in progress."""
 
     def __init__(self, agent: Any, kind: type[Conversation]) -> None:
         self._agent, self._kind = agent, kind
-        self.leaves_threads, self.unable = self._kind.leaves_threads, dict(self._kind.unable(agent))
+        self.leaves_threads, self.one_at_a_time = kind.leaves_threads, kind.one_at_a_time
+        self.unable = dict(kind.unable(agent))
         self._conversations: dict[str, Conversation] = {}
 
     @override
     async def __call__(
-        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: _ToolCaller | None
+        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: CaseTools | None
     ) -> dict[str, Any]:
         trajectory = Trajectory(limits["steps"], limits["answer_tool"])
         conversation = self._conversation(task, call_tool)
@@ -153,15 +181,14 @@ class FrameworkAgent(AgentObject):
     def end_session(self, session_id: str) -> None:
         self._conversations.pop(session_id, None)
 
-    def _conversation(self, task: Mapping[str, Any], call_tool: _ToolCaller | None) -> Conversation:
+    def _conversation(self, task: Mapping[str, Any], call_tool: CaseTools | None) -> Conversation:
         session_id = task.get("session_id")
-        tools = None if call_tool is None else CaseTools(call_tool)
         if session_id is None:
-            return self._kind(self._agent, tools)
+            return self._kind(self._agent, call_tool)
         if task["turn"] == 1:
-            self._conversations[session_id] = self._kind(self._agent, tools)
+            self._conversations[session_id] = self._kind(self._agent, call_tool)
         conversation = self._conversations[session_id]
-        conversation.tools = tools
+        conversation.tools = call_tool
         return conversation
 
 

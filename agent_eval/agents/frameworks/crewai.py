@@ -23,22 +23,23 @@ from crewai.tools.base_tool import Tool
 from crewai.utilities.string_utils import sanitize_tool_name
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, plain, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, at, plain, read_json, tokens
 from agent_eval.contracts.event import AGENT, GUARDRAIL
 from agent_eval.errors import UsageError
+
+_USAGE = "prompt_tokens completion_tokens cached_prompt_tokens reasoning_tokens"
 
 
 class CrewAIConversation(Conversation):
     """A copy of the crew or agent. An agent alone is sent the messages before; a crew has no conversation."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(agent.copy(), tools)
+    @override
+    def begin(self) -> None:
+        self.agent = self.agent.copy()
+        self._places = sorted(self.agent.fetch_inputs()) if isinstance(self.agent, Crew) else []
         self._messages: list[Any] = []
-        self._places = sorted(agent.fetch_inputs()) if isinstance(agent, Crew) else []
-        self._answered = set[str]()
-        """Tools that the case answers."""
-        if tools is not None:
+        if self.tools is not None:
             for member in [*self.agent.agents, *self.agent.tasks] if self._places else [self.agent]:
                 member.tools = [self._answered_by_the_case(tool) for tool in member.tools or []]
 
@@ -68,33 +69,36 @@ class CrewAIConversation(Conversation):
                     message = {self._places[0]: as_text(message)}
                 result = await self.agent.akickoff(inputs=message)
             else:
-                self._messages += (
-                    message if isinstance(message, list) else [_message("user", as_text(message))]
-                )
+                self._messages += self.messages(message)
                 result = await self.agent.kickoff_async(self._messages)
-                self._messages.append(_message("assistant", result.raw))
+                self._messages.append({"role": "assistant", "content": result.raw})
         finally:
             await asyncio.to_thread(crewai_event_bus.flush)
         return result.pydantic or getattr(result, "json_dict", None) or result.raw
 
     def _answered_by_the_case(self, tool: Any) -> Tool[Any, Any]:
         name = sanitize_tool_name(tool.name)
-        self._answered.add(name)
 
         def answer(**arguments: Any) -> Any:
-            assert self.tools is not None
-            answered = self.tools.answer(name, arguments)
             crewai_event_bus.flush()  # the call is recorded now
-            call_id = self.trajectory.running(name, arguments) or name
-            self.trajectory.result(call_id, answered.output, answered.error, answered.source)
-            return answered.for_the_model
+            return self.answer_here(name, arguments, self.trajectory.running(name, arguments) or name)
 
         return Tool(name=tool.name, description=tool.description, args_schema=tool.args_schema, func=answer)
 
     def record(self, event: Any) -> None:
         """Record an event of this turn."""
         if isinstance(event, LLMCallCompletedEvent):
-            self._record_answer(event)
+            calls = [plain(each) for each in event.response] if isinstance(event.response, list) else []
+            text = None if calls or event.response is None else as_text(plain(event.response))
+            functions = [(each["id"], each.get("function") or each) for each in calls]
+            self.trajectory.answered(
+                text,
+                *(Call(each["name"], each.get("arguments"), call_id) for call_id, each in functions),
+                agent_name=event.agent_role,
+                model=event.model,
+                stop_reason=event.finish_reason,
+                usage=tokens(event.usage, _USAGE),
+            )
         elif isinstance(event, LLMGuardrailCompletedEvent):
             if not event.success:
                 reason = event.guardrail_name or "guardrail"
@@ -108,34 +112,9 @@ class CrewAIConversation(Conversation):
                     self.trajectory.call(call, agent_name=event.agent_role)
             elif isinstance(event, ToolUsageErrorEvent):
                 self.trajectory.result(call_id or event.event_id, error=event.error)
-            elif event.tool_name not in self._answered:
-                failure = event.failure and event.failure.message
-                self.trajectory.result(call_id or event.event_id, read_json(event.output), failure)
-
-    def _record_answer(self, event: LLMCallCompletedEvent) -> None:
-        usage, calls, text = event.usage or {}, [], event.response
-        if isinstance(event.response, list):
-            text = None
-            for each in map(plain, event.response):
-                function = each.get("function") or each
-                calls.append(Call(function["name"], read_json(function.get("arguments")), each["id"]))
-        self.trajectory.answered(
-            None if text is None else as_text(plain(text)),
-            calls,
-            agent_name=event.agent_role,
-            model=event.model,
-            stop_reason=event.finish_reason,
-            usage=tokens(
-                usage.get("prompt_tokens"),
-                usage.get("completion_tokens"),
-                usage.get("cached_prompt_tokens"),
-                usage.get("reasoning_tokens"),
-            ),
-        )
-
-
-def _message(role: str, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}
+            elif self.tools is None:  # which has recorded its answer
+                output, failure = read_json(event.output), at(event, "failure.message")
+                self.trajectory.result(call_id or event.event_id, output, failure)
 
 
 async def _record(_: Any, event: Any) -> None:
@@ -149,4 +128,3 @@ for kind in (LLMCallCompletedEvent, LLMGuardrailCompletedEvent, ToolUsageStarted
     crewai_event_bus.on(kind)(_record)
 for kind in (ToolUsageFinishedEvent, ToolUsageErrorEvent):
     crewai_event_bus.on(kind)(_record)
-CONVERSATION = CrewAIConversation

@@ -13,53 +13,47 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, Thought, Trajectory, at, plain, read_json, tokens
 from agent_eval.contracts.event import AGENT, HANDOFF
 
 _ANSWER_TOOL = "set_model_response"
 _OF_THE_FRAMEWORK = {_ANSWER_TOOL, "transfer_to_agent"}
+_CODE = "code_execution"
+_USAGE = "prompt_token_count candidates_token_count cached_content_token_count thoughts_token_count"
 
 
 class GoogleADKConversation(Conversation):
     """A session, kept in memory."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(agent, tools)
-        app = agent if isinstance(agent, App) else App(name="agent_eval", root_agent=agent)
-        self._runner = InMemoryRunner(app=app)
-        self._root, self._session_id = app.root_agent, ""
+    @override
+    def begin(self) -> None:
+        app = self.agent if isinstance(self.agent, App) else App(name="agent_eval", root_agent=self.agent)
+        self._root, self._runner = app.root_agent, InMemoryRunner(app=app)
+        self._runner.auto_create_session = True
 
     @classmethod
     @override
     def unable(cls, agent: Any) -> Mapping[str, str]:
         members = list(_members(agent.root_agent if isinstance(agent, App) else agent))
         tools = [tool for each in members for tool in getattr(each, "tools", [])]
-        runs_elsewhere = [
-            tool
-            for tool in tools
-            if isinstance(tool, BaseTool) and type(tool).run_async is BaseTool.run_async
-        ]
+        runs_elsewhere = any(getattr(type(tool), "run_async", 0) is BaseTool.run_async for tool in tools)
         if not runs_elsewhere and not any(getattr(each, "code_executor", None) for each in members):
             return {}
-        reason = "answers of tools, which cannot take the place of tools of the model's provider and of code"
-        return {"answers": reason}
+        return {
+            "answers": "answers of tools, which cannot take the place of the provider's tools and of code"
+        }
 
     @override
     async def say(self, message: Any) -> Any:
-        if not self._session_id:
-            service = self._runner.session_service
-            session = await service.create_session(app_name=self._runner.app_name, user_id="user")
-            self._session_id = session.id
         answer = error = None
         async for event in self._runner.run_async(
-            user_id="user", session_id=self._session_id, new_message=types.UserContent(as_text(message))
+            user_id="user", session_id="session", new_message=types.UserContent(as_text(message))
         ):
-            parts = (event.content and event.content.parts) or []
-            if any(call.name == "adk_request_confirmation" for call in event.get_function_calls()):
-                raise RuntimeError("it waits for a human's confirmation of a tool's call")
+            names = [call.name for call in event.get_function_calls()]
+            self.must_not_wait([name for name in names if name == "adk_request_confirmation"])
             error = event.error_code and f"{event.error_code}: {event.error_message}"
-            texts = [part.text for part in parts if part.text and not part.thought]
+            texts = [part.text for part in at(event, "content.parts") or [] if part.text and not part.thought]
             if event.is_final_response() and texts:
                 answer = "".join(texts)
         if error is not None and answer is None:
@@ -82,35 +76,22 @@ class _Watch(BasePlugin):
         conversation = in_progress()
         if conversation is None or llm_response.partial:
             return
-        trajectory, name = conversation.trajectory, callback_context.agent_name
-        calls, texts, usage = [], [], llm_response.usage_metadata
-        for part in (llm_response.content and llm_response.content.parts) or []:
-            if part.function_call:
-                call = part.function_call
-                calls.append(Call(call.name, call.args, call.id or call.name))
+        trajectory, parts = conversation.trajectory, list[Any]()
+        for part in at(llm_response, "content.parts") or []:
+            if call := part.function_call:
+                parts.append(Call(call.name, call.args, call.id or call.name))
             elif part.executable_code:
-                call = Call("code_execution", part.executable_code.code, "code_execution")
-                trajectory.call(call, ran_on="server", agent_name=name)
+                trajectory.call(Call(_CODE, part.executable_code.code, _CODE), ran_on="server")
             elif part.code_execution_result:
-                trajectory.result("code_execution", part.code_execution_result.output)
-            elif part.text and part.thought:
-                trajectory.thought(part.text, agent_name=name)
-            elif part.text:
-                texts.append(part.text)
-        reason = llm_response.finish_reason and llm_response.finish_reason.name
+                trajectory.result(_CODE, part.code_execution_result.output)
+            else:
+                parts.append(Thought(part.text) if part.thought else part.text)
         trajectory.answered(
-            "".join(texts),
-            calls,
-            agent_name=name,
+            *parts,
+            agent_name=callback_context.agent_name,
             model=llm_response.model_version,
-            stop_reason=reason and reason.lower(),
-            usage=usage
-            and tokens(
-                usage.prompt_token_count,
-                usage.candidates_token_count,
-                usage.cached_content_token_count,
-                usage.thoughts_token_count,
-            ),
+            stop_reason=(at(llm_response, "finish_reason.name") or "").lower() or None,
+            usage=tokens(llm_response.usage_metadata, _USAGE),
         )
 
     @override
@@ -124,8 +105,7 @@ class _Watch(BasePlugin):
 
     @override
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
-        conversation = in_progress()
-        if conversation is None:
+        if (conversation := in_progress()) is None:
             return
         trajectory = conversation.trajectory
         call_id = _call_id(trajectory, tool, tool_args, tool_context)
@@ -145,21 +125,14 @@ class _Watch(BasePlugin):
 def _call_id(trajectory: Trajectory, tool: Any, tool_args: Any, tool_context: Any) -> str:
     """The id of a call; where a model gives none, the framework makes one up when the answer is recorded."""
     call_id = str(tool_context.function_call_id)
-    if trajectory.lacks_result(call_id):
-        return call_id
-    return trajectory.running(tool.name, tool_args) or call_id
+    return trajectory.running(tool.name, tool_args, call_id) or call_id
 
 
 _WATCH = _Watch("agent_eval")
-_real_run = Runner.run_async
 
 
-def _run(runner: Any, **options: Any) -> Any:
-    """`Runner.run_async`, by which every way to run an agent goes, with the plugin."""
+@in_place_of(Runner, "run_async")
+def _run(real: Any, _: Conversation, runner: Any, /, **options: Any) -> Any:
     if runner.plugin_manager.get_plugin(_WATCH.name) is None:
         runner.plugin_manager.plugins.insert(0, _WATCH)  # before others, which may answer in place of a tool
-    return _real_run(runner, **options)
-
-
-Runner.run_async = _run
-CONVERSATION = GoogleADKConversation
+    return real(runner, **options)

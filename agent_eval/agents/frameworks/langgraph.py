@@ -13,15 +13,17 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text
-from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation
+from agent_eval.agents.frameworks.trajectory import Call, Thought, Trajectory, read_json, tokens
+
+_USAGE = "input_tokens output_tokens input_token_details.cache_read output_token_details.reasoning"
 
 
 class LangGraphConversation(Conversation):
     """One thread of a graph; a graph without a checkpointer is sent the messages before."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(agent, tools)
+    @override
+    def begin(self) -> None:
         self._config = {"configurable": {"thread_id": uuid.uuid4().hex}}
         self._before: list[Any] = []
 
@@ -41,8 +43,8 @@ class LangGraphConversation(Conversation):
         elif "messages" not in channels:
             raise TypeError("the graph's state has no messages: give the case an object as input")
         else:
-            new = message if isinstance(message, list) else [{"role": "user", "content": as_text(message)}]
-            state = await self.agent.ainvoke({"messages": [*self._before, *new]}, config=config)
+            messages = [*self._before, *self.messages(message)]
+            state = await self.agent.ainvoke({"messages": messages}, config=config)
         if not isinstance(state, dict) or "messages" not in state:
             return getattr(state, "content", state)
         if not self.agent.checkpointer:
@@ -56,8 +58,7 @@ class LangGraphConversation(Conversation):
                     self.trajectory.is_the_answer(message.tool_call_id)
                 else:
                     self.trajectory.result(message.tool_call_id, read_json(message.content))
-        if state.get("__interrupt__"):
-            raise RuntimeError(f"it waits for a human: {plain(state['__interrupt__'])}")
+        self.must_not_wait(state.get("__interrupt__"))
         last = state["messages"][-1]
         return structured if structured is not None else str(last.text) or None
 
@@ -78,28 +79,22 @@ class _Watch(BaseCallbackHandler):
         if message is None:
             self._trajectory.answered(generation.text)
             return
-        usage, meta = message.usage_metadata or {}, message.response_metadata
-        refusal = message.additional_kwargs.get("refusal")
-        calls = [Call(call["name"], call["args"], call["id"]) for call in message.tool_calls]
-        bad = [
-            Call(call["name"], call["args"], call["id"], call["error"] or "these arguments are no JSON")
-            for call in message.invalid_tool_calls
+        meta, refusal = message.response_metadata, message.additional_kwargs.get("refusal")
+        thoughts = [
+            block.get("reasoning") for block in message.content_blocks if block["type"] == "reasoning"
         ]
-        for block in message.content_blocks:
-            if block["type"] == "reasoning":
-                self._trajectory.thought(block.get("reasoning"))
         self._trajectory.answered(
+            *map(Thought, thoughts),
             str(message.text) or refusal,
-            [*calls, *bad],
+            *(Call(call["name"], call["args"], call["id"]) for call in message.tool_calls),
+            *(
+                Call(call["name"], call["args"], call["id"], call["error"] or "these arguments are no JSON")
+                for call in message.invalid_tool_calls
+            ),
             agent_name=message.name,
             model=meta.get("model_name") or meta.get("model"),
             stop_reason="refusal" if refusal else meta.get("finish_reason") or meta.get("stop_reason"),
-            usage=tokens(
-                usage.get("input_tokens"),
-                usage.get("output_tokens"),
-                usage.get("input_token_details", {}).get("cache_read"),
-                usage.get("output_token_details", {}).get("reasoning"),
-            ),
+            usage=tokens(message.usage_metadata, _USAGE),
         )
 
     @override
@@ -121,6 +116,3 @@ class _Watch(BaseCallbackHandler):
     @override
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
         self._trajectory.result(self._calls[run_id], error=error)
-
-
-CONVERSATION = LangGraphConversation

@@ -9,16 +9,18 @@ from pydantic_ai import Agent, DeferredToolRequests, UsageLimits, capture_run_me
 from pydantic_ai.capabilities import Hooks
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
+from agent_eval.agents.frameworks.trajectory import Call, Thought, tokens
 from agent_eval.errors import UsageError
+
+_USAGE = "input_tokens output_tokens cache_read_tokens output_reasoning_tokens"
 
 
 class PydanticAIConversation(Conversation):
     """The messages so far."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(agent, tools)
+    @override
+    def begin(self) -> None:
         self._before: list[Any] = []
 
     @classmethod
@@ -34,17 +36,15 @@ class PydanticAIConversation(Conversation):
 
     @override
     async def say(self, message: Any) -> Any:
+        limits = UsageLimits(request_limit=None)
         with capture_run_messages() as messages:
             try:
                 result = await self.agent.run(
-                    as_text(message),
-                    message_history=self._before,
-                    usage_limits=UsageLimits(request_limit=None),
+                    as_text(message), message_history=self._before, usage_limits=limits
                 )
             finally:
                 self._results_without_a_hook(messages)
-        if isinstance(result.output, DeferredToolRequests):
-            raise RuntimeError(f"it waits for others to run or approve tools: {result.output}")
+        self.must_not_wait(result.output if isinstance(result.output, DeferredToolRequests) else None)
         self._before = result.all_messages()
         return result.output
 
@@ -57,77 +57,45 @@ class PydanticAIConversation(Conversation):
             failed = part.part_kind == "retry-prompt" or part.outcome != "success"
             self.trajectory.result(call_id, **{"error" if failed else "output": part.content})
 
-    def hooks(self, agent_name: str | None) -> Hooks[Any]:
-        """What records a run of the agent, or of one that its tools run."""
-        hooks = Hooks[Any]()
-
-        @hooks.on.after_model_request
-        async def answered(_: Any, *, request_context: Any, response: Any) -> Any:
-            parameters = request_context.model_request_parameters
-            self._record(response, {tool.name for tool in parameters.output_tools}, agent_name)
-            return response
-
-        @hooks.on.tool_execute
-        async def executed(_: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-            return (
-                await handler(args) if tool_def.kind == "output" else await self._execute(call, args, handler)
-            )
-
-        return hooks
-
-    def _record(self, response: Any, answer_tools: set[str], agent_name: str | None) -> None:
-        calls, texts, usage = [], [], response.usage
+    def record(self, response: Any, answer_tools: set[str], agent_name: str | None) -> None:
+        """Record an answer of a model; calls of `answer_tools` are structured answers."""
+        parts: list[Any] = []
         for part in response.parts:
-            if part.part_kind == "thinking":
-                self.trajectory.thought(part.content, agent_name=agent_name)
-            elif part.part_kind == "text":
-                texts.append(part.content)
-            elif part.part_kind == "tool-call":
-                calls.append(Call(part.tool_name, read_json(part.args), part.tool_call_id))
-            elif part.part_kind == "builtin-tool-call":
-                call = Call(part.tool_name, read_json(part.args), part.tool_call_id)
-                self.trajectory.call(call, ran_on="server", agent_name=agent_name)
+            if part.part_kind == "builtin-tool-call":
+                self.trajectory.call(Call(part.tool_name, part.args, part.tool_call_id), ran_on="server")
             elif part.part_kind == "builtin-tool-return":
                 self.trajectory.result(part.tool_call_id, part.content)
+            elif part.part_kind == "tool-call":
+                parts.append(Call(part.tool_name, part.args, part.tool_call_id))
+            elif part.part_kind in ("thinking", "text"):
+                parts.append(Thought(part.content) if part.part_kind == "thinking" else part.content)
         self.trajectory.answered(
-            "".join(texts),
-            calls,
+            *parts,
             agent_name=agent_name,
             model=response.model_name,
             stop_reason={"tool_call": "tool_calls"}.get(response.finish_reason, response.finish_reason),
-            usage=tokens(
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.cache_read_tokens,
-                usage.output_reasoning_tokens,
-            ),
+            usage=tokens(response.usage, _USAGE),
         )
-        for call in calls:
-            if call.tool in answer_tools:
-                self.trajectory.is_the_answer(call.call_id)
-
-    async def _execute(self, call: Any, args: Any, handler: Any) -> Any:
-        if self.tools is not None:
-            return await self.answer_of_the_case(call.tool_name, args, call.tool_call_id)
-        try:
-            output = await handler(args)
-        except Exception as error:
-            self.trajectory.result(call.tool_call_id, error=error)
-            raise
-        self.trajectory.result(call.tool_call_id, output)
-        return output
+        for part in parts:
+            if isinstance(part, Call) and part.tool in answer_tools:
+                self.trajectory.is_the_answer(part.call_id)
 
 
-_real_iter = Agent.iter
+@in_place_of(Agent, "iter")
+def _iter(real: Any, conversation: Any, agent: Any, /, *arguments: Any, **options: Any) -> Any:
+    hooks = Hooks[Any]()
 
+    @hooks.on.after_model_request
+    async def answered(_: Any, *, request_context: Any, response: Any) -> Any:
+        tools = request_context.model_request_parameters.output_tools
+        conversation.record(response, {tool.name for tool in tools}, agent.name)
+        return response
 
-def _iter(agent: Any, *arguments: Any, **options: Any) -> Any:
-    """`Agent.iter`, by which every way to run an agent goes, with hooks where a turn is in progress."""
-    conversation = in_progress()
-    if isinstance(conversation, PydanticAIConversation):
-        options["capabilities"] = [*(options.get("capabilities") or ()), conversation.hooks(agent.name)]
-    return _real_iter(agent, *arguments, **options)
+    @hooks.on.tool_execute
+    async def executed(_: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        if tool_def.kind == "output":
+            return await handler(args)
+        return await conversation.carry_out(call.tool_name, args, call.tool_call_id, lambda: handler(args))
 
-
-Agent.iter = _iter
-CONVERSATION = PydanticAIConversation
+    options["capabilities"] = [*(options.get("capabilities") or ()), hooks]
+    return real(agent, *arguments, **options)

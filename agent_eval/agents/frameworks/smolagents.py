@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from smolagents import MultiStepAgent, Tool, ToolCallingAgent
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, at, tokens
 
 _ANSWER_TOOL = "final_answer"
+
+_USAGE = "input_tokens output_tokens"
 
 
 class SmolagentsConversation(Conversation):
@@ -25,9 +28,9 @@ class SmolagentsConversation(Conversation):
 
     leaves_threads = True
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(_copy_of(agent), tools)
-        self._is_first = True
+    @override
+    def begin(self) -> None:
+        self.agent, self._is_first = _copy_of(self.agent), True
 
     @override
     async def say(self, message: Any) -> Any:
@@ -43,6 +46,26 @@ class SmolagentsConversation(Conversation):
             raise RuntimeError(f"it made an answer up after {self.agent.max_steps} steps: {result.output}")
         return result.output
 
+    def call(self, name: str, arguments: Any, run: Callable[[], Any]) -> Any:
+        """Record a call, which a model may have written as text, and its result; or let the case answer."""
+        call_id = self.trajectory.running(name, arguments)
+        if name == _ANSWER_TOOL:
+            if call_id is not None:
+                self.trajectory.is_the_answer(call_id)
+            return run()
+        if call_id is None:
+            call_id = uuid.uuid4().hex
+            self.trajectory.call(Call(name, arguments, call_id))
+        if self.tools is not None:
+            return self.answer_here(name, arguments, call_id)
+        try:
+            output = run()
+        except Exception as error:
+            self.trajectory.result(call_id, error=error)
+            raise
+        self.trajectory.result(call_id, output)
+        return output
+
 
 def _copy_of(agent: Any) -> Any:
     fresh = copy.copy(agent)
@@ -53,94 +76,48 @@ def _copy_of(agent: Any) -> Any:
     return fresh
 
 
-def _record(message: Any, model: Any) -> None:
-    conversation, usage = in_progress(), message.token_usage
-    if conversation is None:
-        return
-    choice = next(iter(getattr(message.raw, "choices", None) or []), None)
-    calls = [
-        Call(each.function.name, read_json(each.function.arguments), each.id)
-        for each in message.tool_calls or []
-    ]
-    conversation.trajectory.answered(
-        message.content if isinstance(message.content, str) else None,
-        calls,
-        model=getattr(message.raw, "model", None) or getattr(model, "model_id", None),
-        stop_reason=getattr(choice, "finish_reason", None),
-        usage=usage and tokens(usage.input_tokens, usage.output_tokens),
-    )
-
-
-def _called(name: str, arguments: Any, run: Any) -> Any:
-    """Record a call, which a model may have written as text, and its result; or let the case answer."""
-    conversation = in_progress()
-    if conversation is None:
-        return run()
-    trajectory = conversation.trajectory
-    call_id = trajectory.running(name, arguments)
-    if name == _ANSWER_TOOL:
-        if call_id is not None:
-            trajectory.is_the_answer(call_id)
-        return run()
-    if call_id is None:
-        call_id = uuid.uuid4().hex
-        trajectory.call(Call(name, arguments, call_id))
-    if conversation.tools is not None:
-        answer = conversation.tools.answer(name, arguments)
-        trajectory.result(call_id, answer.output, answer.error, answer.source)
-        return answer.for_the_model
+@in_place_of(ToolCallingAgent, "execute_tool_call")
+def _execute(real: Any, conversation: Any, agent: Any, tool_name: str, arguments: Any) -> Any:
+    """Record the refusal of an unknown tool, or of arguments that do not fit."""
     try:
-        output = run()
+        return real(agent, tool_name, arguments)
     except Exception as error:
-        trajectory.result(call_id, error=error)
-        raise
-    trajectory.result(call_id, output)
-    return output
-
-
-_real_call, _real_delegation, _real_run = Tool.__call__, MultiStepAgent.__call__, MultiStepAgent.run
-_real_execution = ToolCallingAgent.execute_tool_call
-
-
-def _execute(agent: Any, tool_name: str, arguments: Any) -> Any:
-    """`ToolCallingAgent.execute_tool_call`, which refuses unknown tools and arguments that do not fit."""
-    try:
-        return _real_execution(agent, tool_name, arguments)
-    except Exception as error:
-        conversation = in_progress()
-        if conversation is not None:
-            call_id = conversation.trajectory.running(tool_name, arguments)
-            if call_id is not None:
-                conversation.trajectory.result(call_id, error=error)
+        if (call_id := conversation.trajectory.running(tool_name, arguments)) is not None:
+            conversation.trajectory.result(call_id, error=error)
         raise
 
 
-def _call_tool(tool: Any, *arguments: Any, sanitize_inputs_outputs: bool = False, **named: Any) -> Any:
-    def run() -> Any:
-        return _real_call(tool, *arguments, sanitize_inputs_outputs=sanitize_inputs_outputs, **named)
-
-    return _called(tool.name, {**dict(zip(tool.inputs, arguments, strict=False)), **named}, run)
-
-
-def _delegate(agent: Any, task: str, **named: Any) -> Any:
-    return _called(agent.name, {"task": task, **named}, lambda: _real_delegation(agent, task, **named))
+@in_place_of(Tool, "__call__")
+def _call(real: Any, conversation: Any, tool: Any, /, *arguments: Any, **options: Any) -> Any:
+    named = {name: value for name, value in options.items() if name != "sanitize_inputs_outputs"}
+    inputs = {**dict(zip(tool.inputs, arguments, strict=False)), **named}
+    return conversation.call(tool.name, inputs, lambda: real(tool, *arguments, **options))
 
 
-def _run(agent: Any, *arguments: Any, **options: Any) -> Any:
-    """`MultiStepAgent.run`, by which every way to run an agent goes, with a model that records."""
+@in_place_of(MultiStepAgent, "__call__")
+def _delegate(real: Any, conversation: Any, agent: Any, /, task: str, **named: Any) -> Any:
+    return conversation.call(agent.name, {"task": task, **named}, lambda: real(agent, task, **named))
+
+
+@in_place_of(MultiStepAgent, "run")
+def _run(real: Any, _: Conversation, agent: Any, /, *arguments: Any, **options: Any) -> Any:
+    """Give the agent's model a method that records."""
     model = agent.model
     if "generate" not in vars(model):
-        real = model.generate
+        generate = model.generate
 
-        def generate(*messages: Any, **named: Any) -> Any:
-            message = real(*messages, **named)
-            _record(message, model)
+        def recorded(*messages: Any, **named: Any) -> Any:
+            message = generate(*messages, **named)
+            if (conversation := in_progress()) is not None:
+                calls = message.tool_calls or []
+                conversation.trajectory.answered(
+                    message.content if isinstance(message.content, str) else None,
+                    *(Call(each.function.name, each.function.arguments, each.id) for each in calls),
+                    model=at(message.raw, "model") or at(model, "model_id"),
+                    stop_reason=at(message.raw, "choices.0.finish_reason"),
+                    usage=tokens(message.token_usage, _USAGE),
+                )
             return message
 
-        model.generate = generate
-    return _real_run(agent, *arguments, **options)
-
-
-Tool.__call__, MultiStepAgent.__call__, MultiStepAgent.run = _call_tool, _delegate, _run
-ToolCallingAgent.execute_tool_call = _execute
-CONVERSATION = SmolagentsConversation
+        model.generate = recorded
+    return real(agent, *arguments, **options)

@@ -1,7 +1,4 @@
-"""Strands: agents. An agent keeps its conversation, so each trial gets a copy.
-
-Hooks record; every agent of the process gets them when it runs, so also those that tools run.
-"""
+"""Strands: a copy of the agent for each trial. Hooks record, which each agent gets when it runs in a turn."""
 
 from __future__ import annotations
 
@@ -17,26 +14,23 @@ from strands.hooks import AfterModelCallEvent, AfterToolCallEvent, BeforeToolCal
 from strands.tools import PythonAgentTool
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, plain, read_json, tokens
+from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
 from agent_eval.errors import UsageError
 
-_OF_A_RUN = (
-    "tool_registry",
-    "event_loop_metrics",
-    "_cancel_signal",
-    "_concurrency",
-    "_interrupt_state",
-    "_model_state",
-)
+_OF_A_RUN = ("tool_registry", "event_loop_metrics", "_cancel_signal", "_concurrency")
+_OF_A_MODEL = ("_interrupt_state", "_model_state")
 """Attributes of an agent that runs at the same time cannot share."""
+
+_USAGE = "inputTokens outputTokens cacheReadInputTokens"
 
 
 class StrandsConversation(Conversation):
     """A copy of the agent."""
 
-    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
-        super().__init__(_copy_of(agent), tools)
+    @override
+    def begin(self) -> None:
+        self.agent = _copy_of(self.agent)
 
     @classmethod
     @override
@@ -51,8 +45,7 @@ class StrandsConversation(Conversation):
     @override
     async def say(self, message: Any) -> Any:
         result = await self.agent.invoke_async(message if isinstance(message, list) else as_text(message))
-        if result.stop_reason == "interrupt":
-            raise RuntimeError(f"it waits for a human: {plain(result.interrupts)}")
+        self.must_not_wait(result.interrupts)
         return result.structured_output
 
 
@@ -60,7 +53,7 @@ def _copy_of(agent: Any) -> Any:
     tools = list(agent.tool_registry.registry.values())
     blank = Agent(model=agent.model, tools=[_fresh(tool) for tool in tools], callback_handler=None)
     fresh = copy.copy(agent)
-    for name in _OF_A_RUN:
+    for name in (*_OF_A_RUN, *_OF_A_MODEL):
         setattr(fresh, name, getattr(blank, name))
     fresh.messages, fresh.state = copy.deepcopy(agent.messages), AgentState(agent.state.get())
     if isinstance(agent.callback_handler, PrintingCallbackHandler):
@@ -70,35 +63,27 @@ def _copy_of(agent: Any) -> Any:
 
 def _fresh(tool: Any) -> Any:
     """An agent that is a tool keeps a conversation, too, and refuses to be called by two at once."""
-    inner = getattr(tool, "agent", None)
-    if not isinstance(inner, Agent):
+    if not isinstance(inner := getattr(tool, "agent", None), Agent):
         return tool
     spec = tool.tool_spec
     return _copy_of(inner).as_tool(name=spec["name"], description=spec["description"])
 
 
 def _answered(event: AfterModelCallEvent) -> None:
-    conversation, response = in_progress(), event.stop_response
-    if conversation is None or response is None:
+    if (conversation := in_progress()) is None or event.stop_response is None:
         return
-    message, name = response.message, event.agent.name
-    usage, calls, texts = message.get("metadata", {}).get("usage", {}), [], []
+    message, parts = event.stop_response.message, list[Any]()
     for block in message["content"]:
-        if "toolUse" in block:
-            use = block["toolUse"]
-            calls.append(Call(use["name"], use["input"], use["toolUseId"]))
-        elif "reasoningContent" in block:
-            text = block["reasoningContent"].get("reasoningText", {}).get("text")
-            conversation.trajectory.thought(text, agent_name=name)
-        elif "text" in block:
-            texts.append(block["text"])
+        if use := at(block, "toolUse"):
+            parts.append(Call(use["name"], use["input"], use["toolUseId"]))
+        else:
+            parts += [Thought(at(block, "reasoningContent.reasoningText.text")), at(block, "text")]
     conversation.trajectory.answered(
-        "".join(texts),
-        calls,
-        agent_name=name,
+        *parts,
+        agent_name=event.agent.name,
         model=event.agent.model.get_config().get("model_id"),
-        stop_reason=response.stop_reason,
-        usage=tokens(usage.get("inputTokens"), usage.get("outputTokens"), usage.get("cacheReadInputTokens")),
+        stop_reason=event.stop_response.stop_reason,
+        usage=tokens(at(message, "metadata.usage"), _USAGE),
     )
 
 
@@ -110,11 +95,8 @@ async def _begins(event: BeforeToolCallEvent) -> None:
     answer = await conversation.answer_of_the_case(use["name"], use["input"], use["toolUseId"])
     content = [{"text": as_text(plain(answer))}]
     result = {"toolUseId": use["toolUseId"], "status": "success", "content": content}
-    event.selected_tool = PythonAgentTool(
-        use["name"],
-        {"name": use["name"], "description": "", "inputSchema": {"json": {"type": "object"}}},
-        lambda *_, **__: result,
-    )
+    spec = {"name": use["name"], "description": "", "inputSchema": {"json": {"type": "object"}}}
+    event.selected_tool = PythonAgentTool(use["name"], spec, lambda *_, **__: result)
 
 
 def _ended(event: AfterToolCallEvent) -> None:
@@ -135,18 +117,13 @@ def _gives_the_answer(event: Any) -> bool:
 
 
 _WATCHED: WeakSet[Any] = WeakSet()
-_real_stream = Agent.stream_async
 
 
-def _stream(agent: Any, *arguments: Any, **options: Any) -> Any:
-    """`Agent.stream_async`, by which every way to run an agent goes, with hooks."""
+@in_place_of(Agent, "stream_async")
+def _stream(real: Any, _: Conversation, agent: Any, /, *arguments: Any, **options: Any) -> Any:
     if agent.hooks not in _WATCHED:
         _WATCHED.add(agent.hooks)
         agent.hooks.add_callback(AfterModelCallEvent, _answered)
         agent.hooks.add_callback(BeforeToolCallEvent, _begins)
         agent.hooks.add_callback(AfterToolCallEvent, _ended)
-    return _real_stream(agent, *arguments, **options)
-
-
-Agent.stream_async = _stream
-CONVERSATION = StrandsConversation
+    return real(agent, *arguments, **options)

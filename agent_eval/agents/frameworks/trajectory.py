@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -29,12 +29,21 @@ _LONGEST_ERROR = 2000
 
 
 class Call(NamedTuple):
-    """A tool call in a model's answer; `problem` is why it cannot be made, such as bad arguments."""
+    """A tool call in a model's answer; arguments that are JSON in text are read.
+
+    `problem` is why it cannot be made, such as bad arguments.
+    """
 
     tool: str
     arguments: Any
     call_id: str
     problem: str | None = None
+
+
+class Thought(NamedTuple):
+    """What a model reasoned, if it is told."""
+
+    text: str | None
 
 
 class Trajectory:
@@ -65,25 +74,25 @@ class Trajectory:
             }
         )
 
-    def answered(self, text: str | None, calls: Sequence[Call] = (), **facts: Any) -> None:
-        """Record an answer of a model: its text and its calls. Only the first event has the facts."""
-        count = facts.pop("counts", True)
+    def answered(self, *parts: str | Thought | Call | None, **facts: Any) -> None:
+        """Record an answer of a model: thoughts, text, calls. Only the first event has the facts."""
+        name = facts.get("agent_name")
+        for part in parts:
+            if isinstance(part, Thought) and part.text:
+                self.add(AGENT, REASONING, output=part.text, agent_name=name)
+        calls = [part for part in parts if isinstance(part, Call)]
+        text = "".join(part for part in parts if isinstance(part, str))
         if text or not calls:
             self.add(AGENT, MESSAGE, output=text or None, **facts)
-            facts = {"agent_name": facts.get("agent_name")}
+            facts = {"agent_name": name}
         for call in calls:
             self.call(call, **facts)
-            facts = {"agent_name": facts.get("agent_name")}
-        if count and self._steps is not None:
+            facts = {"agent_name": name}
+        if self._steps is not None:
             self._steps -= 1
             if self._steps < 0 and self._task is not None and not self.is_over:
                 self.is_over = True
                 self._loop.call_soon_threadsafe(self._task.cancel)
-
-    def thought(self, text: str | None, **facts: Any) -> None:
-        """Record what a model reasoned, if it is told."""
-        if text:
-            self.add(AGENT, REASONING, output=text, **facts)
 
     def call(self, call: Call, **facts: Any) -> None:
         """Record a call of a tool."""
@@ -96,7 +105,7 @@ class Trajectory:
             AGENT,
             TOOL_CALL,
             tool=call.tool,
-            input=call.arguments,
+            input=read_json(call.arguments),
             call_id=call_id,
             error=call.problem,
             **facts,
@@ -129,11 +138,13 @@ class Trajectory:
         known = self._known(call_id)
         return known in self._tools and known not in self._results
 
-    def running(self, tool: str, arguments: Any) -> str | None:
-        """Return the id of the first call of a tool that has no result, for frameworks that do not tell it.
+    def running(self, tool: str, arguments: Any, call_id: str | None = None) -> str | None:
+        """Return the id of a call of a tool that has no result, for frameworks that tell none, or another.
 
-        One with the same arguments goes before others.
+        One with the `call_id` goes before others, then one with the same arguments, then the first.
         """
+        if call_id is not None and self.lacks_result(call_id):
+            return call_id
         ids = [
             call_id for call_id, name in self._tools.items() if name == tool and call_id not in self._results
         ]
@@ -199,16 +210,31 @@ class Trajectory:
         return ordered + sorted(results, key=lambda each: order.get(each["call_id"], len(order)))
 
 
-def tokens(
-    asked: int | None, answered: int | None, cached: int | None = None, reasoning: int | None = None
-) -> dict[str, int | None]:
-    """Return the usage of one answer; None is not told."""
-    return {
-        "input_tokens": asked,
-        "output_tokens": answered,
-        "cached_tokens": cached,
-        "reasoning_tokens": reasoning,
-    }
+def at(value: Any, path: str) -> Any:
+    """Return what is at a path of keys or attributes, as `choices.0.finish_reason`; None if nothing is."""
+    for name in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, list | tuple):
+            value = value[int(name)] if len(value) > int(name) else None
+        else:
+            value = getattr(value, name, None)
+    return value
+
+
+def tokens(usage: Any, paths: str) -> dict[str, Any] | None:
+    """Return the usage of one answer; `paths` lead to its tokens of input, output, cache and reasoning."""
+    names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    return (
+        {name: at(usage, path) for name, path in zip(names, paths.split(), strict=False)} if usage else None
+    )
+
+
+CHAT_USAGE = (
+    "prompt_tokens completion_tokens prompt_tokens_details.cached_tokens "
+    "completion_tokens_details.reasoning_tokens"
+)
+"""Where chat completions have them."""
 
 
 def plain(value: Any) -> Any:

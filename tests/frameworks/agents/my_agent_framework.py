@@ -6,13 +6,7 @@ from typing import Any
 
 from agent_framework import Agent
 from agent_framework.openai import OpenAIChatCompletionClient
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 
 def build(model: str = "good", **options: Any) -> Agent:
@@ -39,39 +33,26 @@ def make() -> Agent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(structured, task)
-
-
-async def run(agent: Agent, task: dict[str, Any]) -> dict[str, Any]:
+async def run(agent: Agent, task: Task) -> dict[str, Any]:
     session = agent.create_session()
-    for turn in task.get("history", []):
-        await agent.run(turn["input"], session=session)
-    response = await agent.run(task["input"], session=session)
+    for words in said(task):
+        response = await agent.run(words, session=session)
     contents = [content for message in response.messages for content in message.contents]
     results = {each.call_id: each for each in contents if each.type == "function_result"}
-    return {
-        "assistant_output": response.value.model_dump() if response.value else response.text,
-        "tool_calls": [
-            {
-                "tool": each.name,
-                "arguments": each.arguments,
-                "id": each.call_id,
-                **(
-                    {"error": str(results[each.call_id].exception)}
-                    if results[each.call_id].exception
-                    else {"output": results[each.call_id].result}
-                ),
-            }
-            for each in contents
-            if each.type == "function_call"
-        ],
-    }
+    calls = [(each, results[each.call_id]) for each in contents if each.type == "function_call"]
+    return answer(
+        response.value or response.text,
+        *(
+            call(
+                each.name,
+                each.arguments,
+                each.call_id,
+                str(done.exception or done.result),
+                failed=bool(done.exception),
+            )
+            for each, done in calls
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

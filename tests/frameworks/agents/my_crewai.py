@@ -8,14 +8,7 @@ from typing import Any, ClassVar
 from crewai import LLM, Agent, Crew, Task
 from crewai.project import CrewBase, agent, crew, task
 from crewai.tools import tool
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
-
+from tools import ALL, OrderStatus, answer, behind, call, said
 
 TOOLS = [tool(each) for each in ALL]
 
@@ -79,37 +72,20 @@ def make() -> Agent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    result = await structured.copy().akickoff(inputs={"input": task["input"]})
-    call = {"tool": "lookup_order", "arguments": {"number": 7}, "output": "delayed"}
-    return {"assistant_output": result.pydantic.model_dump(), "tool_calls": [call]}
-
-
 async def run(agent: Agent, task: dict[str, Any]) -> dict[str, Any]:
-    said = [{"role": "user", "content": turn["input"]} for turn in task.get("history", [])]
-    mine = agent.copy()
-    result = await mine.kickoff_async([*said, {"role": "user", "content": task["input"]}])
-    outputs = {
-        each.get("tool_call_id"): each["content"] for each in result.messages if each["role"] == "tool"
-    }
-    calls = [call for each in result.messages for call in each.get("tool_calls") or []]
-    return {
-        "assistant_output": result.raw,
-        "tool_calls": [
-            {
-                "tool": each["function"]["name"],
-                "arguments": each["function"]["arguments"],
-                "id": each["id"],
-                "output": outputs[each["id"]],
-            }
+    if isinstance(agent, Crew):
+        result = await agent.akickoff(inputs={"input": task["input"]})
+        return answer(result.pydantic, call("lookup_order", {"number": 7}, "1", "delayed"))
+    result = await agent.kickoff_async([{"role": "user", "content": words} for words in said(task)])
+    outputs = {each.get("tool_call_id"): each["content"] for each in result.messages}
+    calls = [each for message in result.messages for each in message.get("tool_calls") or []]
+    return answer(
+        result.raw,
+        *(
+            call(each["function"]["name"], each["function"]["arguments"], each["id"], outputs[each["id"]])
             for each in calls
-        ],
-    }
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, good.copy, worse.copy, structured.copy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Any
 
 from google.adk.agents import LlmAgent
@@ -12,13 +11,7 @@ from google.adk.models.lite_llm import LiteLlm
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 
 def build(model: str = "good", name: str = "support", **options: Any) -> LlmAgent:
@@ -46,37 +39,23 @@ def make() -> LlmAgent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    answer = await run(structured, task)
-    return {**answer, "assistant_output": json.loads(answer["assistant_output"])}
-
-
-async def run(agent: Any, task: dict[str, Any]) -> dict[str, Any]:
+async def run(agent: Any, task: Task) -> dict[str, Any]:
     runner = InMemoryRunner(agent=agent, app_name="by_hand")
-    session_id = uuid.uuid4().hex
-    await runner.session_service.create_session(app_name="by_hand", user_id="me", session_id=session_id)
-    events: list[Any] = []
-    for said in [*(turn["input"] for turn in task.get("history", [])), task["input"]]:
-        message = types.UserContent(said)
-        events = [
-            event
-            async for event in runner.run_async(user_id="me", session_id=session_id, new_message=message)
-        ]
+    session = await runner.session_service.create_session(app_name="by_hand", user_id="me")
+    for words in said(task):
+        options = {"user_id": "me", "session_id": session.id, "new_message": types.UserContent(words)}
+        events = [event async for event in runner.run_async(**options)]
     outputs = {each.id: each.response for event in events for each in event.get_function_responses()}
-    return {
-        "assistant_output": "".join(part.text or "" for part in events[-1].content.parts),
-        "tool_calls": [
-            {"tool": each.name, "arguments": each.args, "id": each.id, "output": outputs[each.id]}
-            for event in events
-            for each in event.get_function_calls()
+    calls = [each for event in events for each in event.get_function_calls()]
+    output = "".join(part.text or "" for part in events[-1].content.parts)
+    return answer(
+        json.loads(output) if agent is structured else output,
+        *(
+            call(each.name, each.args, each.id, outputs[each.id])
+            for each in calls
             if each.name != "set_model_response"
-        ],
-    }
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

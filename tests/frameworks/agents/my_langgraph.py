@@ -11,14 +11,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
-
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 TOOLS = [tool(each) for each in ALL]
 good = create_agent(ChatOpenAI(model="good"), TOOLS)
@@ -58,30 +51,20 @@ def make() -> Any:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(structured, task)
-
-
-async def run(graph: Any, task: dict[str, Any]) -> dict[str, Any]:
-    said = [("user", turn["input"]) for turn in task.get("history", [])]
-    state = await graph.ainvoke({"messages": [*said, ("user", task["input"])]})
-    messages = state["messages"][len(said) :]
+async def run(graph: Any, task: Task) -> dict[str, Any]:
+    *before, last = [("user", words) for words in said(task)]
+    state = await graph.ainvoke({"messages": [*before, last]})
+    messages = state["messages"][len(before) :]
     outputs = {each.tool_call_id: each.content for each in messages if each.type == "tool"}
-    calls = [call for each in messages if each.type == "ai" for call in each.tool_calls]
-    answer = state.get("structured_response")
-    return {
-        "assistant_output": messages[-1].text if answer is None else answer.model_dump(),
-        "tool_calls": [
-            {"tool": each["name"], "arguments": each["args"], "id": each["id"], "output": outputs[each["id"]]}
+    calls = [each for message in messages if message.type == "ai" for each in message.tool_calls]
+    return answer(
+        state.get("structured_response", messages[-1].text),
+        *(
+            call(each["name"], each["args"], each["id"], outputs[each["id"]])
             for each in calls
             if each["name"] != "OrderStatus"
-        ],
-    }
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -8,13 +8,7 @@ from typing import Any
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.llms.openai_like import OpenAILike
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 
 def build(model: str = "good", **options: Any) -> FunctionAgent:
@@ -50,28 +44,20 @@ def make() -> FunctionAgent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(structured, task)
-
-
-async def run(agent: FunctionAgent, task: dict[str, Any]) -> dict[str, Any]:
+async def run(agent: FunctionAgent, task: Task) -> dict[str, Any]:
     memory = ChatMemoryBuffer.from_defaults(token_limit=10_000)
-    for turn in task.get("history", []):
-        await agent.run(user_msg=turn["input"], memory=memory)
-    handler, calls = agent.run(user_msg=task["input"], memory=memory), []
-    async for event in handler.stream_events():
-        if isinstance(event, ToolCallResult):
-            key = "error" if event.tool_output.is_error else "output"
-            calls.append(
-                {"tool": event.tool_name, "arguments": event.tool_kwargs, key: event.tool_output.content}
-            )
-    result = await handler
-    return {"assistant_output": result.structured_response or str(result), "tool_calls": calls}
+    for words in said(task):
+        handler = agent.run(user_msg=words, memory=memory)
+        steps = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
+        result = await handler
+    return answer(
+        result.structured_response or str(result),
+        *(
+            call(each.tool_name, each.tool_kwargs, each.tool_id, done.content, failed=done.is_error)
+            for each in steps
+            for done in [each.tool_output]
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

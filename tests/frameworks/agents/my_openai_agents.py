@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents import Agent, GuardrailFunctionOutput, Runner, function_tool, input_guardrail
-from pydantic import BaseModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
-
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 TOOLS = [function_tool(tool) for tool in ALL]
 good = Agent(name="support", model="good", tools=TOOLS)
@@ -44,34 +37,16 @@ def make() -> Agent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(structured, task)
-
-
-async def run(agent: Any, task: dict[str, Any]) -> dict[str, Any]:
-    said = [{"role": "user", "content": turn["input"]} for turn in task.get("history", [])]
-    result = await Runner.run(agent, [*said, {"role": "user", "content": task["input"]}])
-    answers = [item for item in result.new_items if item.type == "tool_call_output_item"]
-    outputs = {item.raw_item["call_id"]: item.output for item in answers}
+async def run(agent: Any, task: Task) -> dict[str, Any]:
+    items = [{"role": "user", "content": words} for words in said(task)]
+    result = await Runner.run(agent, items)
+    done = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    outputs = {item.raw_item["call_id"]: item.output for item in done}
     calls = [item.raw_item for item in result.new_items if item.type == "tool_call_item"]
-    output = result.final_output
-    return {
-        "assistant_output": output if isinstance(output, str) else output.model_dump(),
-        "tool_calls": [
-            {
-                "tool": each.name,
-                "arguments": each.arguments,
-                "id": each.call_id,
-                "output": outputs[each.call_id],
-            }
-            for each in calls
-        ],
-    }
+    return answer(
+        result.final_output,
+        *(call(each.name, each.arguments, each.call_id, outputs[each.call_id]) for each in calls),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

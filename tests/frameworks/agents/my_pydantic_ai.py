@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 
 def build(model: str = "good", **options: Any) -> Agent[Any, Any]:
@@ -46,36 +40,21 @@ def make() -> Agent[Any, Any]:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(good, task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(worse, task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(structured, task)
-
-
-async def run(agent: Agent[Any, Any], task: dict[str, Any]) -> dict[str, Any]:
+async def run(agent: Agent[Any, Any], task: Task) -> dict[str, Any]:
     before: list[Any] = []
-    for turn in task.get("history", []):
-        before = (await agent.run(turn["input"], message_history=before)).all_messages()
-    result = await agent.run(task["input"], message_history=before)
+    for words in said(task):
+        result = await agent.run(words, message_history=before)
+        before = result.all_messages()
     parts = [part for message in result.new_messages() for part in message.parts]
     outputs = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
-    output = result.output
-    return {
-        "assistant_output": output if isinstance(output, str) else output.model_dump(),
-        "tool_calls": [
-            {
-                "tool": part.tool_name,
-                "arguments": part.args_as_dict(),
-                "id": part.tool_call_id,
-                "output": outputs[part.tool_call_id],
-            }
+    return answer(
+        result.output,
+        *(
+            call(part.tool_name, part.args_as_dict(), part.tool_call_id, outputs[part.tool_call_id])
             for part in parts
             if part.part_kind == "tool-call" and part.tool_name != "final_result"
-        ],
-    }
+        ),
+    )
+
+
+by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any
 
 from smolagents import CodeAgent, OpenAIServerModel, Tool, ToolCallingAgent
-from tools import delete_account, get_weather, lookup_order
+from tools import Task, answer, behind, call, delete_account, get_weather, lookup_order, said
 
 
 class Weather(Tool):
@@ -64,33 +65,27 @@ def make() -> ToolCallingAgent:
     return good
 
 
-def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return run(build(), task)
+async def run(agent: ToolCallingAgent, task: Task) -> dict[str, Any]:
+    known, output = 0, None
+    for number, words in enumerate(said(task)):
+        known = len(agent.memory.steps)
+        output = await asyncio.to_thread(agent.run, words, reset=number == 0)
+    steps = [step for step in agent.memory.steps[known:] if hasattr(step, "error")]
+    return answer(
+        output,
+        *(
+            call(
+                each.function.name,
+                each.function.arguments,
+                f"{step.step_number}-{each.id}",
+                str(step.error or step.observations),
+                failed=bool(step.error),
+            )
+            for step in steps
+            for each in step.model_output_message.tool_calls
+            if each.function.name != "final_answer"
+        ),
+    )
 
 
-def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return run(build("worse"), task)
-
-
-def run(agent: ToolCallingAgent, task: dict[str, Any]) -> dict[str, Any]:
-    for number, turn in enumerate(task.get("history", [])):
-        agent.run(turn["input"], reset=number == 0)
-    known = len(agent.memory.steps)
-    answer = agent.run(task["input"], reset=known == 0)
-    asked = [
-        (step, step.model_output_message) for step in agent.memory.steps[known:] if hasattr(step, "error")
-    ]
-    return {
-        "assistant_output": answer,
-        "tool_calls": [
-            {
-                "tool": call.function.name,
-                "arguments": call.function.arguments,
-                "id": f"{step.step_number}-{call.id}",
-                **({"error": str(step.error)} if step.error else {"output": step.observations}),
-            }
-            for step, message in asked
-            for call in message.tool_calls
-            if call.function.name != "final_answer"
-        ],
-    }
+by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
-from tools import ALL
-
-
-class OrderStatus(BaseModel):
-    status: str
-    celsius: int
-
+from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 TOOLS = [tool(each) for each in ALL]
 
@@ -43,41 +36,28 @@ def make() -> Agent:
     return good
 
 
-async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(build(), task)
-
-
-async def worse_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(build("worse"), task)
-
-
-async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
-    return await run(build(structured_output_model=OrderStatus), task)
-
-
-async def run(agent: Agent, task: dict[str, Any]) -> dict[str, Any]:
-    for turn in task.get("history", []):
-        await agent.invoke_async(turn["input"])
-    known = len(agent.messages)
-    result = await agent.invoke_async(task["input"])
+async def run(agent: Agent, task: Task) -> dict[str, Any]:
+    for words in said(task):
+        known = len(agent.messages)
+        result = await agent.invoke_async(words)
     blocks = [block for message in agent.messages[known:] for block in message["content"]]
-    results = {
-        block["toolResult"]["toolUseId"]: block["toolResult"] for block in blocks if "toolResult" in block
-    }
-    calls = [block["toolUse"] for block in blocks if "toolUse" in block]
-    structured = result.structured_output
-    return {
-        "assistant_output": str(result).strip() if structured is None else structured.model_dump(),
-        "tool_calls": [
-            {
-                "tool": each["name"],
-                "arguments": each["input"],
-                "id": each["toolUseId"],
-                "error" if results[each["toolUseId"]]["status"] == "error" else "output": results[
-                    each["toolUseId"]
-                ]["content"][0]["text"],
-            }
-            for each in calls
+    results = {each["toolResult"]["toolUseId"]: each["toolResult"] for each in blocks if "toolResult" in each}
+    calls = [(each["toolUse"], results[each["toolUse"]["toolUseId"]]) for each in blocks if "toolUse" in each]
+    return answer(
+        result.structured_output or str(result).strip(),
+        *(
+            call(
+                each["name"],
+                each["input"],
+                each["toolUseId"],
+                done["content"][0]["text"],
+                failed=done["status"] == "error",
+            )
+            for each, done in calls
             if each["name"] != "OrderStatus"
-        ],
-    }
+        ),
+    )
+
+
+by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))
+(structured_by_hand,) = behind(run, lambda: build(structured_output_model=OrderStatus))

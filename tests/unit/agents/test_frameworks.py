@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framewor
 from agent_eval.agents.load import load_agent, load_function
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
+from tests.unit.agents.robots import put_robots
 from tests.unit.agents.tasks import around, make_task, told
 
 CLASSES = [(name, row) for row in FRAMEWORKS for name in row.classes]
@@ -79,87 +81,10 @@ def test_a_callable_object_of_a_projects_own_is_a_function(project: Callable[[ob
     assert load_agent(project(own)) is own
 
 
-ADAPTER = """
-import asyncio, itertools, sys
-from agent_eval.agents.frameworks import catalog
-from agent_eval.agents.frameworks.conversation import Conversation, in_progress
-from agent_eval.agents.frameworks.trajectory import Call, tokens
-
-class Robot: pass
-
-class RobotConversation(Conversation):
-    @classmethod
-    def unable(cls, agent): return agent.unable
-
-    def __init__(self, agent, tools):
-        super().__init__(agent, tools)
-        self.said, self.ids = [], itertools.count()
-
-    async def say(self, given):
-        self.said.append(given)
-        steps = self.trajectory
-        steps.thought("hm", agent_name="robot")
-        if given == "loop":
-            while True:
-                steps.answered(None, [Call("spin", {}, "same")], usage={"input_tokens": 3})
-                steps.result("same", 1)
-                await asyncio.sleep(0)
-        if given == "crash":
-            steps.answered("I try.", [Call("shut", {}, "x")])
-            steps.result("x", error=OSError("closed"))
-            raise ValueError("no \\\\udcff")
-        if given == "leave": sys.exit(3)
-        if given == "cut": return steps.answered("First of", stop_reason="length")
-        if given == "odd": return steps.answered("First of", stop_reason="tired")
-        if given == "nothing": return None
-        if given == "parallel":
-            steps.answered("Both.", [Call("a", {"n": 1}, "i"), Call("b", {1, 2}, "j", "no JSON")], model="m")
-            steps.result("j", {"at": Robot}); steps.result("i", "one")
-        if given == "structured":
-            steps.answered(None, [Call("Answer", {"n": 1}, "i")], usage={"input_tokens": 3})
-            steps.is_the_answer("i")
-            return {"n": 1}
-        if given == "written":
-            steps.answered('{"n": 1}')
-            return {"n": 1}
-        if given == "unseen":
-            steps.unread("the agent runs others that nobody sees")
-        if given == "apart":
-            assert in_progress() is self
-            for _ in range(2): await asyncio.get_running_loop().run_in_executor(None, in_progress)
-        if given == "no ids":
-            calls = [Call("look", {"n": n}, f"i{n}") for n in (1, 2)]
-            steps.answered(None, calls, usage=tokens(3, 1))
-            for n in (2, 3): steps.result(steps.running("look", {"n": n}), n)
-            assert steps.running("look", {"n": 1}) is None
-        if given == "blocks":
-            steps.answered(None, [Call("lookup", {"id": 7}, "i")])
-            answer = await asyncio.to_thread(self.tools.answer, "lookup", {"id": 7})
-            return await self.answer_of_the_case("lookup", {"id": 7}, "i") if answer.error else None
-        if given == "asks":
-            answer = await self.tools("lookup", {"id": 7})
-            steps.answered(None, [Call("lookup", {"id": 7}, "i")])
-            steps.result("i", answer.output, answer.error, answer.source)
-            return answer.for_the_model
-        loop = id(asyncio.get_running_loop())
-        return f"{self.said} {loop}" if given == "where" else str(self.said)
-
-module = type(sys)("agent_eval.agents.frameworks.robots")
-module.CONVERSATION = RobotConversation
-sys.modules[module.__name__] = module
-catalog._BY_CLASS[f"{__name__}.Robot"] = catalog.Framework("Robots", "robots", ())
-robot = Robot(); robot.unable = {}
-unable = Robot(); unable.unable = {"answers": "answers of tools", "turns": "turns"}
-def make(): return robot
-def fails_to_make(): raise RuntimeError("no battery")
-number = 3
-"""
-
-
 @pytest.fixture(autouse=True)
 def robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A framework of this test's own, in the file that names its agents."""
-    (tmp_path / "robots.py").write_text(ADAPTER)
+    put_robots(tmp_path)
     monkeypatch.chdir(tmp_path)
 
 
@@ -189,6 +114,7 @@ def test_an_object_is_asked_by_module_file_or_maker(name: str) -> None:
 def test_parallel_calls_are_recorded_with_their_results_in_the_order_of_the_calls() -> None:
     result = ask("parallel")
     assert short(result) == [
+        ("agent", "reasoning", None, "Two.", None),
         ("agent", "message", None, "Both.", None),
         ("agent", "tool_call", "a", {"n": 1}, None),
         ("agent", "tool_call", "b", [1, 2], "no JSON"),
@@ -196,7 +122,7 @@ def test_parallel_calls_are_recorded_with_their_results_in_the_order_of_the_call
         ("tool", "tool_result", "b", {"at": "<class 'robots.Robot'>"}, None),
         ("agent", "message", None, "['parallel']", None),
     ]
-    assert result.events[2].model == "m"
+    assert result.events[3].model == "m"
     assert result.events[-1].latency_ms == 0  # by the clock of the run
     assert [call["tool"] for call in result.tool_calls] == ["a", "b"]
 
@@ -257,24 +183,48 @@ def test_a_conversation_goes_on_and_each_attempt_has_its_own() -> None:
     assert answers[3].split()[-1] == again.split()[-1]  # one loop for all
 
 
-def test_answers_of_the_case_take_the_place_of_tools() -> None:
-    answers = {"tool_responses": {"lookup": {"$error": "gone"}}}
-    result = ask("asks", metadata=answers)
+def test_one_that_keeps_its_conversation_has_one_at_a_time() -> None:
+    agent = open_agent("python:robots.py:lonely")
+
+    def hold(number: int) -> list[Any]:
+        turns = [make_task("overlaps", session=SessionSoFar(str(number), turn)) for turn in (1, 2)]
+        outputs = [agent.attempt(task, around(task)).output for task in turns]
+        agent.end_session(str(number))
+        return outputs
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(hold, range(4))) == [["1", "1"]] * 4
+    agent.close()
+
+
+@pytest.mark.parametrize("said", ["asks", "blocks"])
+def test_answers_of_the_case_take_the_place_of_tools(said: str) -> None:
+    result = ask(said, metadata={"tool_responses": {"lookup": {"$error": "gone"}}})
     assert [row[1:] for row in short(result)] == [
         ("tool_call", "lookup", {"id": 7}, None),
         ("tool_result", "lookup", None, "gone"),
         ("message", None, {"error": "gone"}, None),
     ]
     assert result.events[3].attributes == {"agent_eval.tool_response.source": "tool_responses"}
-    assert ask("asks").problem == "raised TypeError: 'NoneType' object is not callable"
 
 
-def test_a_tool_that_cannot_wait_gets_the_answer_of_the_case_too() -> None:
-    answers = {"tool_responses": {"lookup": {"$error": "gone"}}}
-    assert [row[1:] for row in short(ask("blocks", metadata=answers))][1:] == [
-        ("tool_result", "lookup", None, "gone"),
-        ("message", None, {"error": "gone"}, None),
-    ]
+@pytest.mark.parametrize(
+    ("said", "result", "problem"),
+    [("asks", "seen", ""), ("fails", "LookupError: gone", "raised LookupError: gone")],
+)
+def test_tools_run_where_the_case_has_no_answers(said: str, result: str, problem: str) -> None:
+    done = ask(said)
+    assert short(done)[1][1:4] == ("tool_result", "lookup", None if problem else result)
+    assert (done.events[3].error, done.problem) == (result if problem else None, problem)
+
+
+def test_an_agent_that_waits_for_a_human_fails() -> None:
+    assert ask("waits").problem == "raised RuntimeError: it waits for a human: ['approve the refund']"
+
+
+def test_a_method_of_a_framework_is_replaced_during_turns_alone() -> None:
+    assert ask("patched").output == ["here", {"conversation": "of ours"}]
+    assert ask("Hi", "robots:moves_first").output == "['Hi']"
 
 
 def test_results_without_ids_go_to_the_call_with_the_same_arguments_or_else_to_the_first() -> None:
@@ -285,7 +235,8 @@ def test_results_without_ids_go_to_the_call_with_the_same_arguments_or_else_to_t
     ]
     usage = result.events[2].usage
     assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (3, 1, None)
+    counted = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    assert counted == (3, 1, None, 7)
 
 
 def test_an_agent_in_a_thread_of_its_own_makes_calls_that_nobody_sees() -> None:
