@@ -85,6 +85,17 @@ def test_a_call_beside_one_that_resembles_it_is_lost(read: Any, later: Any, tmp_
     assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
 
 
+def test_pieces_of_a_call_in_another_field_are_lost(tmp_path: Path) -> None:
+    about = {"name": "delete_order", "id": "c1", "index": 0}
+    message = {"type": "AIMessageChunk", "id": "m", "content": "", "tool_calls": [{**about, "args": {}}]}
+    piece = {**about, "args": '{"id": 7}', "type": "tool_call_chunk"}
+    lines = [[{**message, "later_chunks": [piece]}, {"langgraph_node": "model"}]]
+    assert [
+        event["attributes"]["agent_eval.unread"]
+        for event in of_lines("framework", lines, tmp_path).of("unread")
+    ]
+
+
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
     session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
     call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
