@@ -159,7 +159,8 @@ def run_of(model: str, tmp_path: Path) -> Any:
     def run_agent(
         framework: str, name: str, cases: list[dict[str, Any]], *options: str, kind: str = "python:"
     ) -> Run:
-        suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
+        suite, number = tmp_path / "cases.json", len(list(tmp_path.iterdir()))
+        out, ran = tmp_path / f"out-{number}", tmp_path / f"ran-{number}"
         text = json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
         if framework == "semantic_kernel":  # whose models see the plugin before a tool's name
             text = re.sub(r'"(get_weather|lookup_order|delete_account)"', r'"shop-\1"', text)
@@ -174,6 +175,7 @@ def run_of(model: str, tmp_path: Path) -> Any:
         }
         agent = f"{kind} {AGENTS}/my_{framework}.py:{name}".replace("python: ", "python:")
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
+        command += ["--set", "limits.attempt.seconds=600"]  # many import a lot, for each attempt of a program
         done = subprocess.run(
             [*command, *options],
             env=environ,
