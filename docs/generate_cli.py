@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,7 +18,8 @@ INTRODUCTION = """\
 Generated from the commands; `agent-eval COMMAND --help` says the same. `python -m agent_eval` is the same
 program. [The GitHub Action](../guides/github-action.md) explains what `ci` does with its flags.
 
-Standard output is text for people, piped or not, and one JSON object with `--format json`. An error is said
+Standard output is text for people, piped or not, and one JSON object with `--format json`, which all commands
+take but `ci`, `demo`, `completion`, `schema show` and `dev demo-agent`. An error is said
 once, on stderr: as prose on a terminal, with `--format text` and by `ci` and `demo`; otherwise as the last
 line, which is a JSON object, also when a signal or a limit ended the command. Progress comes before it:
 
@@ -50,31 +50,41 @@ def reference() -> str:
     """The whole page."""
     root = click.Context(agent_eval, info_name="agent-eval")
     sections = [INTRODUCTION]
+    first: dict[tuple[str, str], str] = {}
     for name in COMMANDS:
         command = agent_eval.get_command(root, name)
         if command is not None:
-            sections.extend(_sections(command, f"agent-eval {name}"))
+            sections.append(_section(command, name, first))
     return "\n".join(sections)
 
 
-def _sections(command: click.Command, path: str) -> Iterator[str]:
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from _sections(inner, f"{path} {name}")
-        return
+def _section(command: click.Command, name: str, first: dict[tuple[str, str], str]) -> str:
+    """Describe a command. `first` names the command where an option is described, which is not repeated."""
+    path = f"agent-eval {name}"
     context = click.Context(command, info_name=path)
+    rows: list[tuple[str, str]] = []
+    known: dict[str, list[str]] = {}
+    for option in command.get_params(context) if name != "ci" else ():
+        if (
+            isinstance(option, Flag)
+            and option.name != "output_format"
+            and (record := option.get_help_record(context)) is not None
+        ):
+            row = record[0], f"{record[1]} {option.detail}".rstrip()
+            if first.setdefault(row, name) == name:
+                rows.append(row)
+            else:
+                known.setdefault(first[row], []).append(f"`{record[0].split()[0]}`")
     # Bars inside a cell would end it.
-    rows = [
-        tuple(text.replace("|", "\\|") for text in (record[0], f"{record[1]} {option.detail}".rstrip()))
-        for option in command.get_params(context)
-        if isinstance(option, Flag) and (record := option.get_help_record(context)) is not None
-    ]
-    table = "\n".join(f"| `{flag}` | {text} |" for flag, text in rows)
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    table = "".join(f"| `{flag}` | {text} |\n" for flag, text in cells)
     help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())
     arguments = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     usage = f"`{path} [OPTIONS] {' '.join(arguments)}`\n\n" if arguments else ""
-    options = f"\n| option | meaning |\n|---|---|\n{table}\n" if rows else ""
-    yield f"## {path}\n\n{usage}{help_text}\n{options}"
+    options = f"\n| option | meaning |\n|---|---|\n{table}" if rows else ""
+    as_there = "".join(f"\nAs for `{other}`: {', '.join(flags)}.\n" for other, flags in known.items())
+    of_job = "\nIts options are the [inputs of the job](../../action.yml).\n" if name == "ci" else ""
+    return f"## {path}\n\n{usage}{help_text}\n{options}{as_there}{of_job}"
 
 
 if __name__ == "__main__":

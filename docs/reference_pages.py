@@ -5,24 +5,26 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import pkgutil
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import agent_eval
-from agent_eval.ci.config import INPUTS, OUTPUTS
+from agent_eval.ci.config import INPUTS, OUTPUTS, SETTINGS
+from agent_eval.ci.rules import LOWERED, OF_THE_AGENT
 from agent_eval.config.options import Option
-from agent_eval.config.rows.file import KEYS
+from agent_eval.config.rows.file import GRANTS, KEYS
+from agent_eval.config.table import ROWS
 
 SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
 EXPORTED = ("agent_eval", "agent_eval.judges")
 """Packages whose exported names stand on the page of Python with all that their docstrings say."""
 
-LISTED = ("agent_eval.operations", "agent_eval.contracts", "agent_eval.errors")
-"""Packages and modules of whose functions and classes the page has the first sentence."""
+OPERATIONS = (
+    *("run.run_suite", "run_agent.run_agent", "rejudge.rejudge", "replay.replay", "compare.compare_packs"),
+    *("gate.decide_on", "verify.verify"),
+)
+"""What a program may call of `agent_eval.operations`, of which the page has the first sentence."""
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
 
@@ -78,44 +80,52 @@ def schemas() -> str:
     lines = [
         "# Files and their JSON Schemas",
         "",
-        "The schemas are in `agent_eval/schemas/`. `agent-eval schema show` prints that of a suite, and",
-        "`agent-eval init` writes those that editors use.",
+        "`agent_eval/schemas/` has them, with every field. `agent-eval schema show` prints that of a suite,",
+        "`schema show config` that of `agent-eval.yml`, for editors.",
+        "",
+        "| file | what it describes |",
+        "|---|---|",
     ]
     for path in sorted(SCHEMAS.glob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
-        required = set(schema.get("required", ()))
-        lines += ["", f"## {path.name}", "", _text(schema.get("description", "")), ""]
-        lines += ["| field | type | required | |", "|---|---|---|---|"]
-        for name, field in schema.get("properties", {}).items():
-            mark = "yes" if name in required else ""
-            lines.append(f"| `{name}` | {_type(field)} | {mark} | {_cell(field.get('description', ''))} |")
+        about = schema.get("description") or "`agent-eval.yml`."
+        lines.append(f"| `{path.name}` | {_first_sentence(about)} |")
     return "\n".join(lines) + "\n"
 
 
-def _type(field: dict[str, Any]) -> str:
-    """Name the type of a field of a JSON Schema in a few words."""
-    if "$ref" in field:
-        return f"`{field['$ref'].rpartition('/')[2]}`"
-    if "enum" in field:
-        return " or ".join(f"`{_cell(json.dumps(value))}`" for value in field["enum"])
-    if "const" in field:
-        return f"`{_cell(json.dumps(field['const']))}`"
-    for key in ("anyOf", "oneOf", "allOf"):
-        if key in field:
-            return " or ".join(dict.fromkeys(_type(choice) for choice in field[key]))
-    kind = field.get("type", "any")
-    if kind == "array":
-        return f"list of {_type(field.get('items', {}))}"
-    return kind if isinstance(kind, str) else " or ".join(kind)
+def keys() -> str:
+    """Make the table of the keys of `agent-eval.yml` for the page that explains the file."""
+    rows = {row.name: row for row in reversed(ROWS)} | {row.name: row for row in SETTINGS}
+    groups = list(dict.fromkeys(key.partition(".")[0] for key in KEYS.values()))
+    lines = ["| key | what it says | default | on a change |", "|---|---|---|---|"]
+    for name in sorted(KEYS, key=lambda name: groups.index(KEYS[name].partition(".")[0])):
+        row = rows[name]
+        choices = f" One of {', '.join(f'`{choice}`' for choice in row.choices)}." if row.choices else ""
+        unit = f" In {row.unit}." if row.unit in ("seconds", "bytes") else ""
+        meaning = _cell(row.help.removesuffix(" Repeatable.")) + choices + unit
+        default = f"`{_cell(row.default)}`" if row.default else ""
+        if name != "judges.configuration":  # is written below each judge's name
+            lines.append(f"| `{KEYS[name]}` | {meaning} | {default} | {_counts(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _counts(row: Option) -> str:
+    """Say whose version of a key counts on a change."""
+    if row.part == "redaction":
+        return "both"
+    if row.part in LOWERED:
+        return "main, or lower"
+    return "change" if row.name in OF_THE_AGENT and row.name not in GRANTS else "main"
 
 
 def python() -> str:
-    """Make the page of the Python API: what is exported in full, and a line for each other name."""
+    """Make the page of the Python API: exports in full, and a line for what else is meant to be used."""
     lines = [
         "# Python",
         "",
         "What `agent_eval`, `agent_eval.judges` and `agent_eval.contracts` export stays the same within a",
-        "major version. Import names from the module that their heading says; `help(NAME)` has the rest.",
+        "major version. Import names from the module that their heading says; `help(NAME)` has the rest. The",
+        "models of all files are in `agent_eval.contracts`, errors and exit codes in `agent_eval.errors`.",
     ]
     for package in map(importlib.import_module, EXPORTED):
         lines += ["", f"## {package.__name__}", "", _first_paragraph(package)]
@@ -124,32 +134,16 @@ def python() -> str:
             if inspect.isfunction(member) or inspect.isclass(member):
                 lines += ["", f"### {name} {{#{package.__name__}.{name}}}", "", *_signature(name, member), ""]
                 lines += _docstring(inspect.getdoc(member) or "")
-    for place in LISTED:
-        lines += ["", f"## {place}", "", "| name | |", "|---|---|"]
-        for module in _modules(place):
-            within = f"{module.__name__}.".removeprefix(f"{place}.")
-            lines += [f"| `{within}{name}` | {_sentence(member)} |" for name, member in _public(module)]
+    lines += ["", "## agent_eval.operations", "", "| name | |", "|---|---|"]
+    for name in OPERATIONS:
+        module, _, function = name.partition(".")
+        member = getattr(importlib.import_module(f"agent_eval.operations.{module}"), function)
+        lines.append(f"| `{name}` | {_first_sentence(member.__doc__)} |")
     return "\n".join(lines) + "\n"
 
 
-def _sentence(member: Any) -> str:
-    return re.split(r"(?<=\.) ", _cell(_first_paragraph(member)), maxsplit=1)[0]
-
-
-def _modules(name: str) -> Iterator[ModuleType]:
-    module = importlib.import_module(name)
-    yield module
-    if hasattr(module, "__path__"):
-        for found in pkgutil.walk_packages(module.__path__, f"{name}."):
-            yield importlib.import_module(found.name)
-
-
-def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield the functions and classes that a module itself defines."""
-    for name, member in vars(module).items():
-        is_code = inspect.isfunction(member) or inspect.isclass(member)
-        if is_code and not name.startswith("_") and member.__module__ == module.__name__:
-            yield name, member
+def _first_sentence(text: str | None) -> str:
+    return re.split(r"(?<=\.) ", _cell((text or "").partition("\n\n")[0]), maxsplit=1)[0]
 
 
 def _signature(name: str, member: Any) -> list[str]:

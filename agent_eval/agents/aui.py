@@ -27,7 +27,7 @@ from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageErro
 from agent_eval.http.client import Answer
 from agent_eval.http.errors import one_line, said_in
 from agent_eval.http.retry import is_rate_limit
-from agent_eval.models.retries import Reply, account_name
+from agent_eval.models.retries import Reply, account_name, timed_out
 from agent_eval.models.usage import figure_of
 from agent_eval.storage.json import Limits, parse
 
@@ -143,7 +143,7 @@ class Requests:
         reply, retries = self._surroundings.retry(send)
         recorder.retries += retries
         if reply.failure is FailureKind.TIMEOUT:
-            return Reply(failure=reply.failure, problem=f"did not end within {limits.seconds:g} s")
+            return Reply(failure=reply.failure, problem=timed_out(limits.seconds))
         return reply
 
 

@@ -35,6 +35,7 @@ from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.processes.serving import Answers, own_streams
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,19 +46,18 @@ _LONGEST_PROBLEM = 2000
 
 def main(spec: str) -> None:
     """Serve calls of a function, `module:function`, until standard input ends."""
-    requests, answers = _own_streams()
-    channel = _Channel(answers)
+    requests, answers = own_streams()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
         function = load_agent(spec)
     except UsageError as error:
-        channel.send({"refused": error.message, "remedy": error.remedy})
+        answers.send(orjson.dumps({"refused": error.message, "remedy": error.remedy}))
     else:
         is_object = isinstance(function, AgentObject)
         about = {name: getattr(function, name) for name in ("unable", "one_at_a_time")} if is_object else {}
-        channel.send({"loaded": True, **about})
-        _Calls(function, channel).serve(requests)
+        answers.send(orjson.dumps({"loaded": True, **about}))
+        _Calls(function, answers).serve(requests)
     with suppress(BaseException):
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -66,37 +66,10 @@ def main(spec: str) -> None:
     os._exit(0)  # threads of the function would keep the process alive
 
 
-def _own_streams() -> tuple[BinaryIO, int]:
-    """Take standard input and output away from the function, which reads nothing and prints to stderr."""
-    requests, answers = os.dup(0), os.dup(1)
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    return open(requests, "rb"), answers
-
-
-class _Channel:
-    """The way back to agent-eval. Any thread may use it."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._lock, self._process = descriptor, threading.Lock(), os.getpid()
-
-    def send(self, message: dict[str, Any]) -> None:
-        self.send_line(orjson.dumps(message))
-
-    def send_line(self, line: bytes) -> None:
-        if os.getpid() != self._process:
-            os._exit(0)  # a child that the function forked, and that returned into this code
-        rest = memoryview(line + b"\n")
-        with self._lock:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-
 class _Calls:
     """The calls in progress."""
 
-    def __init__(self, function: Callable[..., Any] | AgentObject, channel: _Channel) -> None:
+    def __init__(self, function: Callable[..., Any] | AgentObject, channel: Answers) -> None:
         self._function, self._calls_tools, self._channel = function, accepts(function, 2), channel
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "agent-under-test")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,7 +115,10 @@ class _Calls:
         self._in_threads.discard(number)
         self._on_loop.pop(number, None)
         self._tools.pop(number, None)
-        self._channel.send_line(b'{"id":%d,%b' % (number, line))
+        self._channel.send(b'{"id":%d,%b' % (number, line))
+
+    def _stopped(self, number: int, has_ended: bool) -> None:
+        self._channel.send(orjson.dumps({"id": number, "stopped": has_ended}))
 
     def _await(self, number: int, coroutine: Coroutine[Any, Any, Any], most: int) -> None:
         """Await a coroutine on the loop, which starts when first needed."""
@@ -169,14 +145,14 @@ class _Calls:
     def _cancel(self, number: int) -> None:
         """Cancel a call whose time is up, and tell whether it has ended: a thread cannot be ended."""
         if number not in self._on_loop:
-            self._channel.send({"id": number, "stopped": number not in self._in_threads})
+            self._stopped(number, number not in self._in_threads)
             return
 
         def cancel() -> None:
             if (task := self._on_loop.get(number)) is not None:
                 task.cancel()
             goes_on = isinstance(self._function, AgentObject) and self._function.leaves_threads
-            self._channel.send({"id": number, "stopped": not goes_on})
+            self._stopped(number, not goes_on)
 
         assert self._loop is not None
         # On the loop: where a coroutine blocks it, nothing is cancelled and nothing is told.
@@ -186,7 +162,7 @@ class _Calls:
 class _ToolCaller(CaseTools):
     """The tools of one call."""
 
-    def __init__(self, number: int, answers: SimpleQueue[dict[str, Any]], channel: _Channel) -> None:
+    def __init__(self, number: int, answers: SimpleQueue[dict[str, Any]], channel: Answers) -> None:
         self._number, self._answers, self._channel = number, answers, channel
         self._one_at_a_time = threading.Lock()
 
@@ -195,7 +171,7 @@ class _ToolCaller(CaseTools):
         name = orjson.dumps(str(tool).encode("utf-8", "replace").decode())
         fields = (self._number, name, _encoded(arguments), b"true" if is_recorded else b"false")
         with self._one_at_a_time:
-            self._channel.send_line(b'{"id":%d,"tool":%b,"arguments":%b,"recorded":%b}' % fields)
+            self._channel.send(b'{"id":%d,"tool":%b,"arguments":%b,"recorded":%b}' % fields)
             answer = self._answers.get()
         if "over" in answer:
             raise RuntimeError(answer["over"])

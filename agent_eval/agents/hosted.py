@@ -24,7 +24,7 @@ from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.catalog import MODELS
 from agent_eval.models.hosted import HostedModel, Message, ModelCall, Question, Turn
-from agent_eval.models.retries import Reply
+from agent_eval.models.retries import Reply, timed_out
 from agent_eval.models.usage import NO_FACTS
 
 MOST_PAUSES = 20
@@ -169,7 +169,7 @@ class HostedAgent(Agent):
         recorder.retries += retries
         recorder.seconds += seconds
         if reply.failure is FailureKind.TIMEOUT:
-            return Reply(failure=reply.failure, problem=f"did not end within {limits.seconds:g} s"), seconds
+            return Reply(failure=reply.failure, problem=timed_out(limits.seconds)), seconds
         return reply, seconds
 
 

@@ -19,7 +19,7 @@ from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect, UncertainOutcome
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
-from agent_eval.models.retries import Reply, T, account_name, time_left
+from agent_eval.models.retries import Reply, T, account_name, time_left, timed_out
 
 _ERRORS = tuple(range(400, 600))
 _CONNECT_SECONDS = 10.0
@@ -96,8 +96,7 @@ class Service:
             return Reply(failure=FailureKind.AGENT_ERROR, problem=problem)
         except HttpError as error:
             if limit is not None and time.monotonic() - began >= limit:
-                words = f"did not end within {limit if seconds is None else seconds:g} s"
-                return Reply(failure=FailureKind.TIMEOUT, problem=words)
+                return Reply(failure=FailureKind.TIMEOUT, problem=timed_out(seconds))
             return Reply(
                 failure=FailureKind.INFRASTRUCTURE,
                 problem=f"could not be reached: {error.message}",

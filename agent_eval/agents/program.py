@@ -28,6 +28,7 @@ from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import UsageError
+from agent_eval.processes.serving import own_streams
 
 _WITHOUT_ADDRESS = {"answers": False, "steps": None, "answer_tool": None}
 
@@ -60,8 +61,7 @@ class Tools(CaseTools):
 
 def main(spec: str) -> None:
     """Answer tasks, until there are no more."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
+    requests, answers = own_streams()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -70,7 +70,7 @@ def main(spec: str) -> None:
         sys.exit(f"{error.message}. {error.remedy}")
     loop = asyncio.new_event_loop()  # one for all turns: clients of models are bound to theirs
     tools = Tools(os.environ.get(TOOLS_VARIABLE))
-    for turns, line in enumerate(sys.stdin, start=1):
+    for turns, line in enumerate(requests, start=1):
         task = json.loads(line)
         if task.get("turn", 1) > turns:
             sys.exit(
@@ -84,9 +84,7 @@ def main(spec: str) -> None:
             if unfinished.__cause__ is not None:
                 traceback.print_exception(unfinished.__cause__)
             answer = {"events": unfinished.events, "error": unfinished.problem}
-        rest = memoryview(json.dumps(answer, default=str).encode() + b"\n")
-        while rest:
-            rest = rest[os.write(answers, rest) :]
+        answers.send(json.dumps(answer, default=str).encode())
 
 
 def _ask(agent: Any, task: Mapping[str, Any], tools: Tools) -> Any:

@@ -2,16 +2,186 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
 
-from agent_eval.benchmarks.archetypes import Archetype, archetype
-from agent_eval.benchmarks.cases import Recorder, case_of
-from agent_eval.benchmarks.scenario import Json, Scenario
+from agent_eval.benchmarks.archetypes import TODAY, Archetype, Call, Json, Scenario, Script, archetype
 from agent_eval.benchmarks.twists import combined, varied
 from agent_eval.contracts import SCHEMA_VERSION
+
+MODELS = (("gpt-4.1-mini", 0.4, 1.6), ("claude-haiku-4-5", 1.0, 5.0), ("gemini-2.5-flash", 0.3, 2.5))
+"""Names of models with US dollars for a million tokens of input and output."""
+
+
+def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
+    """Return the definition of a case, as JSON values."""
+    if scenario.schema is not None:
+        expected = json.loads(scenario.script.answer)
+    else:
+        expected = scenario.facts[0] if scenario.facts else None
+    return {
+        "case_id": case_id,
+        "input": scenario.request,
+        "expected_output": expected,
+        "tool_contracts": _contracts(scenario, archetype),
+        "policy": {
+            "required_tools": list(scenario.required),
+            "forbidden_tools": list(scenario.forbidden),
+        },
+        "regex_patterns": list(scenario.patterns),
+        "json_schema": scenario.schema,
+        "metadata": _metadata(scenario, archetype),
+    }
+
+
+def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
+    offered = [archetype.tools[name] for name in scenario.offered]
+    metadata: Json = {
+        "benchmark": {
+            "scenario": scenario.name,
+            "twists": list(scenario.twists),
+            "trap": scenario.trap.name if scenario.trap else None,
+        },
+        "tools": [
+            {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+            for tool in offered
+        ],
+        "tool_response_cassette": _cassette(scenario),
+        "final_output": _final_output(scenario),
+        "trajectory_match": _trajectory(scenario, archetype),
+        "strict": [
+            *({"strict": "tool_used", "toolName": name} for name in scenario.required),
+            *({"strict": "tool_not_used", "toolName": name} for name in scenario.forbidden),
+        ],
+        "allowed_tools": [tool.name for tool in offered if tool.name not in scenario.forbidden],
+    }
+    if scenario.withheld:
+        metadata["canaries"] = list(scenario.withheld)
+    if scenario.proof is not None:
+        metadata["lean_payload"] = scenario.proof
+    return metadata
+
+
+def _contracts(scenario: Scenario, archetype: Archetype) -> Json:
+    """Return the contract of each tool of the right way, with stricter arguments where the task has them."""
+    contracts: Json = {}
+    for name in dict.fromkeys(call.tool for call in scenario.script.calls):
+        tool = archetype.tools[name]
+        schema = tool.schema
+        for narrowed, argument, stricter in scenario.narrowed:
+            if narrowed == name:
+                schema["properties"][argument] = {"allOf": [schema["properties"][argument], stricter]}
+        contracts[name] = {"required_args": tool.required, "args_schema": schema}
+    return contracts
+
+
+def _cassette(scenario: Scenario) -> list[Json]:
+    """Record the answers of the tools, on the right way and on the wrong one.
+
+    Rows of the same call answer its repetitions in order. The wrong way adds only calls of its own.
+    """
+    right = scenario.script.calls
+    wrong = scenario.trap.script.calls if scenario.trap else ()
+    return [
+        {
+            "tool": call.tool,
+            "arguments": call.arguments,
+            **({"response": call.response} if call.error is None else {"error": call.error}),
+        }
+        for call in (*right, *(each for each in wrong if not any(each.same(call) for call in right)))
+    ]
+
+
+def _final_output(scenario: Scenario) -> Json:
+    if scenario.schema is not None:
+        return {"mode": "json"}
+    expected: Json = {"mode": "contains"} if scenario.facts else {}
+    if scenario.facts[1:]:
+        expected["contains"] = list(scenario.facts[1:])
+    if scenario.withheld:
+        expected["not_contains"] = list(scenario.withheld)
+    return expected
+
+
+def _trajectory(scenario: Scenario, archetype: Archetype) -> Json:
+    """Expect each call of the right way once, by the arguments that are no prose."""
+    expected: list[Json] = []
+    for call in scenario.script.calls:
+        firm = archetype.tools[call.tool].firm
+        arguments = {name: value for name, value in call.arguments.items() if name in firm}
+        row = {"tool": call.tool, "arguments": arguments, "match": "partial"}
+        if row not in expected:
+            expected.append(row)
+    forbidden = [{"tool": name} for name in scenario.forbidden]
+    return {"mode": "superset", "calls": expected, **({"forbidden": forbidden} if forbidden else {})}
+
+
+class Recorder:
+    """Records one script; `rng` is the source of times and token counts."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._now = datetime(TODAY.year, TODAY.month, TODAY.day, 12, tzinfo=UTC)
+        self._now += timedelta(seconds=rng.randrange(40_000))
+        self._model = rng.choice(MODELS)
+        self._read = rng.randrange(500, 1400)
+        self._ids = count(1)
+        self.events: list[Json] = []
+
+    def record(self, request: str, script: Script) -> list[Json]:
+        """Record the user's request, the calls with their results, and the answer."""
+        self._add("user", "message", 0, input=request)
+        group: list[Call] = []
+        for call, after in zip(script.calls, (*script.calls[1:], None), strict=True):
+            group.append(call)
+            if after is None or not after.together:
+                self._record_group(group)
+                group = []
+        self._add("agent", "message", self._thinking(), output=script.answer, **self._answered(script.answer))
+        return self.events
+
+    def _record_group(self, group: list[Call]) -> None:
+        """Record what a model asks for in one go."""
+        if self._rng.random() < 0.25:
+            words = f"Next I need {', '.join(call.tool for call in group)}."
+            self._add("agent", "reasoning", self._rng.randrange(40, 200), output=words)
+        results = []
+        for position, call in enumerate(group):
+            spent = self._answered(str(call.arguments), "tool_calls") if position == 0 else {}
+            latency = self._thinking() if position == 0 else 0
+            named = {"tool": call.tool, "call_id": f"call_{next(self._ids):02d}"}
+            self._add("agent", "tool_call", latency, **named, input=call.arguments, **spent)
+            results.append((named, call.result))
+        # It is answered in any order.
+        self._rng.shuffle(results)
+        for named, result in results:
+            self._read += len(str(result)) // 4
+            self._add("tool", "tool_result", self._rng.randrange(30, 900), **named, **result)
+
+    def _thinking(self) -> int:
+        return self._rng.randrange(400, 2600)
+
+    def _answered(self, text: str, stop: str = "stop") -> Json:
+        """Return the tokens and the cost of one answer of the model, and why it ended."""
+        name, of_input, of_output = self._model
+        written = len(text) // 4 + self._rng.randrange(12, 90)
+        cost = round((self._read * of_input + written * of_output) / 1_000_000, 6)
+        usage = {"input_tokens": self._read, "output_tokens": written}
+        self._read += written
+        return {"model": name, "usage": usage, "cost_usd": cost, "stop_reason": stop}
+
+    def _add(self, actor: str, kind: str, latency: int, **fields: Any) -> None:
+        self._now += timedelta(milliseconds=latency)
+        stamp = self._now.isoformat(timespec="milliseconds")
+        event = {"ts": stamp, "actor": actor, "type": kind, **fields}
+        self.events.append(event if actor == "user" else {**event, "latency_ms": latency})
+
 
 TWO_OF = 0.4
 """Share of the cases that ask for two things, where these go together."""

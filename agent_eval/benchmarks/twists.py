@@ -7,8 +7,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from agent_eval.benchmarks.archetypes import Archetype
-from agent_eval.benchmarks.scenario import NOTE, Call, Scenario, Script, Trap
+from agent_eval.benchmarks.archetypes import NOTE, Archetype, Call, Scenario, Script, Trap
 
 LONGEST = 11
 """Most calls of two tasks in one."""

@@ -161,7 +161,7 @@ class Search:
 
 _MAKE_ANOTHER = (
     "Run the job again; if it persists, make a new run on the base branch, or name another one in "
-    "`baseline.run_id`."
+    "`baseline: run:ID`."
 )
 
 
@@ -412,7 +412,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
         (row for row in reviewed if row.before is not None),
         key=lambda row: (row.before, -row.run.number),
     )
-    if place is not None and not any(row.before == 0 for row in nearest):
+    if place is not None and listed and not any(row.before == 0 for row in nearest):
         result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
     for number, row in enumerate(nearest, start=1):
         result.looked_at = number
@@ -593,6 +593,6 @@ def _read_newest(
 def _unusable(why: str) -> UsageError:
     return UsageError(
         f"The baseline cannot be used: {why}",
-        remedy="Name another run, or leave `baseline.run_id` out.",
-        field="baseline-run-id",
+        remedy="Name another run in `baseline: run:ID`, or leave it out.",
+        field="baseline",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -88,6 +89,9 @@ def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWord
         published = _write(comments, marker, body)
     except RemoteError as error:
         return Published("refused", warning=_explain(error, words))
+    if published.action in ("created", "updated"):
+        with suppress(RemoteError):  # they say of themselves which commit they are about
+            _mark_outdated(comments, marker, published.url)
     if published.action == "kept" and not published.warning:
         warning = f"A newer run has already commented on this {words.change}; its comment stays."
         return replace(published, warning=warning)
@@ -119,6 +123,25 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
         comments.delete(created.id)
         return _update(comments, marker, body, oldest)
     raise AssertionError("the loop returns or raises")  # pragma: no cover
+
+
+def _mark_outdated(comments: Comments, marker: Marker, url: str) -> None:
+    """Say of what this job left under another id, before its inputs changed, that it is of an older commit.
+
+    Of several evaluations of one job, the legs of a matrix, each still replaces its own.
+    """
+    author = comments.author().lower()
+    for comment in list(comments.listed()):
+        other = Marker.of_any(comment.body) if comment.author.lower() == author else None
+        if other is None or not marker.comes_after(other) or _OUTDATED in comment.body:
+            continue
+        heading = f"{_OUTDATED}: about `{(other.sha or '')[:7]}`"
+        newer = f"[a newer comment]({url})" if url else "a newer comment"
+        body = f"Its job has evaluated `{(marker.sha or '')[:7]}` since: see {newer}."
+        comments.update(comment.id, f"{other}\n\n{heading}\n\n{body}\n")
+
+
+_OUTDATED = "## ⌛ Outdated"
 
 
 def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
@@ -179,15 +202,24 @@ def _explain(error: RemoteError, words: CommentWords) -> str:
 
 
 _REST = re.compile(
-    r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9})(?: of=([0-9a-f]{8}\.[0-9a-f]{8}))? -->"
+    r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9})(?: of=([0-9a-f]{8}\.[0-9a-f]{8}))?"
+    r"(?: job=([0-9a-f]{8}))? -->"
 )
+_ANY = re.compile(r"<!-- agent-eval id=([A-Za-z0-9][A-Za-z0-9._-]{0,63}) ")
 
 
 def of_pipeline(pipeline: object, job: str) -> str | None:
     """Name a job of a pipeline, for platforms whose runs are single jobs; None where either is unknown."""
-    if not (pipeline and job):
-        return None
-    return ".".join(hashlib.sha256(str(name).encode()).hexdigest()[:8] for name in (pipeline, job))
+    return f"{_digest(pipeline)}.{_digest(job)}" if pipeline and job else None
+
+
+def job_of(definition: str, name: str) -> str | None:
+    """Name a job for good, by the file that defines it and its name there; None where either is unknown."""
+    return _digest(f"{definition}\n{name}") if definition and name else None
+
+
+def _digest(name: object) -> str:
+    return hashlib.sha256(str(name).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +235,7 @@ class Marker:
         run_id: Ids of runs grow with time; a run that is run again keeps its own.
         attempt: Which attempt of that run, from 1.
         of: The pipeline and the job, where several jobs of one pipeline have runs of their own.
+        job: The job that wrote it, whatever its inputs; None when unknown.
     """
 
     comment_id: str
@@ -210,6 +243,7 @@ class Marker:
     run_id: int
     attempt: int
     of: str | None = None
+    job: str | None = None
 
     @property
     def prefix(self) -> str:
@@ -218,8 +252,10 @@ class Marker:
 
     def __str__(self) -> str:
         sha = f"sha={self.sha} " if self.sha else ""
-        of = f" of={self.of}" if self.of else ""
-        return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt}{of} -->"
+        of, job = (
+            f" {name}={value}" if value else "" for name, value in (("of", self.of), ("job", self.job))
+        )
+        return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt}{of}{job} -->"
 
     def is_beside(self, other: Marker) -> bool:
         """Whether another job of the same run wrote the other, and no earlier attempt of this job."""
@@ -231,6 +267,17 @@ class Marker:
             )
         return self.of[:8] == other.of[:8] and self.of != other.of
 
+    def comes_after(self, other: Marker) -> bool:
+        """Whether the same job wrote the other of an earlier commit, as another evaluation."""
+        is_sibling = self.job is not None and self.job == other.job and self.comment_id != other.comment_id
+        return is_sibling and other.run_id < self.run_id and other.sha != self.sha
+
+    @staticmethod
+    def of_any(body: str) -> Marker | None:
+        """Read the marker of a comment of whatever evaluation; None for any other comment."""
+        begin = _ANY.match(body)
+        return Marker(begin[1], None, 0, 0).read(body) if begin is not None else None
+
     def read(self, body: str) -> Marker | None:
         """Read the marker of a comment of the same evaluation; None for any other comment.
 
@@ -241,4 +288,4 @@ class Marker:
         rest = _REST.match(body, len(self.prefix))
         if rest is None:
             return Marker(self.comment_id, None, 0, 0)
-        return Marker(self.comment_id, rest[1], int(rest[2]), int(rest[3]), rest[4])
+        return Marker(self.comment_id, rest[1], int(rest[2]), int(rest[3]), rest[4], rest[5])

@@ -116,6 +116,10 @@ class StatedValue:
     source: str
 
 
+NAMED_RUN = "run:"
+"""How `baseline` begins that names one run of this place; its number follows."""
+
+
 def parse_value(row: Option, stated: StatedValue) -> Any:
     """Read the value of an input; None where its text is empty. Errors name where it came from."""
     text = stated.text
@@ -156,6 +160,7 @@ _PATTERNS = {
         re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"),
         "letters, digits, dots, hyphens and underscores, at most 64",
     ),
+    "baseline": (re.compile(rf"(?!{NAMED_RUN}).*|{NAMED_RUN}[1-9]\d{{0,17}}"), "a pack, name or run:NUMBER"),
     # Who may push a branch that fits a pattern would be trusted.
     "base-branches": (re.compile(r"[^\s*?\[\\^~:]+"), "a list of branches, each by its whole name"),
 }
@@ -210,7 +215,6 @@ class Settings:
     baseline_name: str
     baseline: str
     baseline_artifact: str
-    baseline_run_id: int | None = None
     report_run_id: int | None = None
     evidence: Path | None = None
     base_branches: tuple[str, ...] = ()

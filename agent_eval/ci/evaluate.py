@@ -29,7 +29,7 @@ from agent_eval.ci.baseline import (
     from_registry,
 )
 from agent_eval.ci.clone import CommitUnknown
-from agent_eval.ci.config import Settings
+from agent_eval.ci.config import NAMED_RUN, Settings
 from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, lost_datasets, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.earlier import EarlierRun, Skipped
@@ -154,8 +154,9 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
-        return Search(notes=["No baseline is wanted (`baseline: none`)."])
-    if settings.baseline != "auto":
+        return Search(notes=["`baseline: none` asks for no comparison."])
+    named_run = settings.baseline.startswith(NAMED_RUN)
+    if settings.baseline != "auto" and not named_run:
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():
             return from_registry(entry, rules.registry_path, slugs, _why_unfit, admission)
@@ -168,8 +169,9 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
         unfit=_why_unfit,
         key=rules.baseline_key,
     )
-    if settings.baseline_run_id is not None:
-        return find_named(job.platform.run_named(settings.baseline_run_id), ground)
+    if named_run:
+        run = job.platform.run_named(int(settings.baseline.removeprefix(NAMED_RUN)))
+        return find_named(run, ground)
     return find_baselines(job.platform.earlier_runs, ground)
 
 

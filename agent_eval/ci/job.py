@@ -333,14 +333,14 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
     platform.fail(_in_one_line(error))
-    platform.write_summary(error_report(error, settings.report_title, platform.run))
+    platform.write_summary(error_report(error, settings.report_title, platform.run, suites=settings.suite))
     platform.write_outputs(outputs_of_error())
     _comment_error(error, settings, platform)
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    title, run = settings.report_title, platform.run
-    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
+    title, run, suites = settings.report_title, platform.run, settings.suite
+    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker, suites=suites))
 
 
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
-from agent_eval.errors import AgentEvalError, ExitCode
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.reports.story import clause, rest_of, story_of
@@ -137,18 +138,25 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
+def error_report(
+    error: AgentEvalError, title: str, run: CiRun, *, marker: str = "", suites: Sequence[str] = ()
+) -> str:
     """Write markdown that says why there is no result, in place of a report.
 
-    The run is read for the commit and the job's page. The marker is empty outside a comment.
+    The run is read for the commit and the job's page. The marker is empty outside a comment. `suites` are
+    the paths and globs of the suites, which come from the commit that is evaluated.
     """
+    is_own = isinstance(error, InvalidInput) and any(
+        fnmatch(str(error.details.get("file")), suite) for suite in suites
+    )
+    of_commit = "The suite is that of this change, in commit" if is_own else "Commit"
     blocks = [
         marker,
         f"## 🛑 Not evaluated: {prose(clause(error.message), begins_line=False)} · {plain(title)}",
         f"**{prose(full_stop(rest), limit=1_000)}**" if (rest := rest_of(error.message)) else "",
         f"**To do:** {prose(error.remedy, limit=1_000)}" if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
-        f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
+        f"{of_commit} {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
         f"[Job]({run.run_url})" if run.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -216,7 +224,8 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
-        baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
+        lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(suite.target.slug)) is not None else "",
+        baseline_note=" ".join(first_notes),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
         history=_history(suite, evaluation),
@@ -236,18 +245,12 @@ def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | N
     )
 
 
-def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
-    """Say why there is no baseline, where the notes alone do not."""
-    comparison = suite.comparison
-    if comparison is not None and not comparison.overview.compared_cases:
-        return "Every case is new or changed since the baseline, so nothing could be compared."
-    sentences = {
-        Lack.FIRST: "This run is the first: there is no earlier one to compare with.",
-        Lack.NEW_SUITE: "No earlier run has this suite.",
-        Lack.LOST: "What earlier runs left is gone.",
-    }
-    lack = evaluation.search.lack(suite.target.slug)
-    return sentences.get(lack, "") if lack is not None else ""
+_LACKS = {
+    Lack.UNASKED: "no baseline was looked for",
+    Lack.NEW_SUITE: "no earlier run has this suite",
+    Lack.LOST: "what earlier runs left is gone",
+}
+"""Why there is no baseline, where this run is not the first."""
 
 
 def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:

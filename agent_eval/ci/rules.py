@@ -415,12 +415,11 @@ def _other_values(in_force: Held) -> list[str]:
         for row in SETTINGS
         if row.name not in OF_THE_AGENT and row.kind not in SECRET and row.part != "own_policy"
     ]
-    pairs = [
-        (KEYS.get(row.name, row.name), in_force.values[row.name].text, in_force.own[row.name].text)
-        for row in rows
-        if in_force.values
-    ]
-    return [_moved(name, before, now) for name, before, now in pairs if before != now]
+    # What the file says of the policy is told with the policy.
+    of_policy = {f"policy.{key}" for key in GatePolicy.model_fields}
+    rows = [row for row in rows if in_force.values and KEYS.get(row.name) not in of_policy]
+    pairs = [(row, in_force.values[row.name].text, in_force.own[row.name].text) for row in rows]
+    return [_moved(KEYS.get(row.name, row.name), before, now) for row, before, now in pairs if before != now]
 
 
 def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:

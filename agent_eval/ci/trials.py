@@ -37,7 +37,7 @@ from agent_eval.contracts.reruns import (
     Side as SideName,
 )
 from agent_eval.engine.progress import RunProgress
-from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable
+from agent_eval.errors import AgentEvalError, Fault, InvalidInput, NotEvaluable
 from agent_eval.evidence.archive import by_dataset, compact, expand, write_bundle
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
@@ -364,6 +364,9 @@ SECONDS_BETWEEN_LINES = 10.0
 _AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
 
 
+_JUDGE_IS_DOWN = "Check the judge's key, address and quota, then run the job again."
+
+
 _LIMITS_OF_A_RUN = " or ".join(f"`{name_of(row)}`" for row in LIMITS if row.part == "limits.run")
 
 
@@ -434,14 +437,18 @@ def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, searc
 
 
 def _stopped(suite: Path, why: str, progress: RunProgress, *, is_outage: bool) -> NotEvaluable:
+    if not is_outage:
+        message = f"{suite}: {why}, after {progress.done} of {progress.total} trials."
+        return NotEvaluable(message, remedy=_RAISE_LIMITS, file=str(suite))
+    lost, _, reason = why.partition(" (")
     not_run = progress.total - progress.done
-    message = f"{suite}: {why}, after {progress.done} of {progress.total} trials."
-    if is_outage:
-        message += (
-            f" The run stopped there: {count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run."
-        )
-        message += " This says nothing about the change."
-    return NotEvaluable(message, remedy=_AFTER_AN_OUTAGE if is_outage else _RAISE_LIMITS, file=str(suite))
+    message = (
+        f"{lost}: {reason.replace('); ', '; ').removesuffix(')')}. The run of {suite} stopped there: "
+        f"{count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run. This says nothing "
+        "about the change."
+    )
+    is_of_judge = lost.endswith(f" {Fault.JUDGE.value}")
+    return NotEvaluable(message, remedy=_JUDGE_IS_DOWN if is_of_judge else _AFTER_AN_OUTAGE, file=str(suite))
 
 
 class ProgressLines:
@@ -531,7 +538,9 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
 def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) -> None:
     base = agents.build_base()
     if not base.can_run or agents.base is None:
-        raise NotEvaluable(f"{base.problem or 'no agent of it is named'}.")
+        raise NotEvaluable(
+            f"{base.problem or 'that version names no agent to run, as is usual on a first run'}."
+        )
     spec, options = agents.run_by("base", spec)
     agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
     spec = replace(spec, agent=agent, suite=agents.base.path(target.path))

@@ -251,9 +251,8 @@ def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     Any API key is accepted. With --defect the agents are worse in known ways, which their suites catch;
     `--defect list` lists them.
     """
+    from agent_eval.demo.agents import DEFECTS, domains_by_agent
     from agent_eval.demo.aui_server import DemoAgents, DemoServer
-    from agent_eval.demo.defects import DEFECTS
-    from agent_eval.demo.domain import domains_by_agent
 
     if "list" in defects:
         emit("text", {}, lambda _colour: [f"{each.name}: {each.does}" for each in DEFECTS.values()])

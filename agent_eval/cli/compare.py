@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -12,8 +12,6 @@ from agent_eval.cli.output import emit
 from agent_eval.cli.project import RULES_OF_FILE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.operations.report_material import ReportMaterial
 
 
@@ -69,7 +67,7 @@ def only_one(comparison: Path | None, run: Path | None) -> Path:
 
 
 @click.command(cls=TableCommand, path="view")
-@click.argument("source", metavar="PACK|COMPARISON", type=click.Path(path_type=pathlib.Path))
+@click.argument("source", metavar="PACK|COMPARISON", type=click.Path(path_type=Path))
 def view(source: Path, out: Path | None, output_format: str) -> None:
     """Open a comparison, or one run, as an HTML page in the browser.
 
@@ -85,7 +83,7 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
     material = material_of(source)
     page = _page(material, DEFAULT_TITLE)
     if out is None:
-        out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
+        out = Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_output(out, page.encode())
     opened = _open_in_browser(out)
     lines = [*material.missing, str(out)]

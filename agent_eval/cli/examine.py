@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +14,6 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.text.numbers import count, of_all, verb
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.contracts import CaseResultRow
     from agent_eval.evidence.reader import Pack
     from agent_eval.operations.import_traces import Inspection
@@ -67,8 +65,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 @click.command(cls=TableCommand, path="diff")
-@click.argument("baseline", type=click.Path(path_type=pathlib.Path))
-@click.argument("candidate", type=click.Path(path_type=pathlib.Path))
+@click.argument("baseline", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
 @click.argument("case_id", metavar="[CASE]", required=False)
 def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: str) -> int:
     """Show what differs between two packs, case by case and event by event: exit 1 if anything does.
@@ -96,7 +94,7 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
 
 def _case_diff(name: str, before: Pack, after: Pack) -> dict[str, Any] | None:
     """Compare a case in both packs; None if its events and its outcome are the same."""
-    from agent_eval.comparison.alignment import diff_events
+    from agent_eval.comparison.behaviour import diff_events
 
     sides = [pack.results_by_id().get(name) for pack in (before, after)]
     outcomes = [None if row is None else row["outcome"] for row in sides]
@@ -115,7 +113,7 @@ CASES_LISTED = 50
 
 
 @click.command(cls=TableCommand, path="show")
-@click.argument("path", type=click.Path(path_type=pathlib.Path))
+@click.argument("path", type=click.Path(path_type=Path))
 @click.argument("case_id", metavar="[CASE]", required=False)
 def show(path: Path, case_id: str | None, trial: int | None, output_format: str) -> None:
     """Show what an agent did on a CASE of a pack, with the verdicts at the events that they rest on.

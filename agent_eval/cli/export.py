@@ -14,8 +14,6 @@ from agent_eval.text.numbers import count
 if TYPE_CHECKING:
     from pathlib import Path
 
-_AT_ONCE = 1 << 20
-"""Characters that are written at once; a line at a time would take longer to write than to make."""
 _STDOUT = "/dev/stdout"
 
 
@@ -71,41 +69,21 @@ def otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
 def _write(out: Path, lines: Iterable[str]) -> int:
     """Write lines as UTF-8; return their number. A file within the pack is listed in its `derived.json`."""
     import sys
+    from itertools import count as numbers
     from pathlib import Path
 
     from agent_eval.evidence.derived import enclosing_pack, write_output
     from agent_eval.storage.atomic import new_file
 
-    counted = _Counted(lines)
+    counter = numbers()
+    encoded = (line.encode("utf-8", "replace") for line, _ in zip(lines, counter, strict=False))
     is_screen = is_stdout(out) and sys.stdout.isatty()
-    if is_stdout(out) and not is_screen:
-        out = Path(_STDOUT)  # block by block, as into a file
     if is_screen or enclosing_pack(out) is not None:
-        write_output(out, b"".join(counted.blocks()))
-        return counted.number
-    with new_file(out) as file:
-        for block in counted.blocks():
-            file.write(block)
-    return counted.number
-
-
-class _Counted:
-    """Joins lines to blocks, and counts them."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
-        self.number = 0
-
-    def blocks(self) -> Iterator[bytes]:
-        waiting, size = [], 0
-        for line in self._lines:
-            self.number += 1
-            waiting.append(line)
-            size += len(line)
-            if size >= _AT_ONCE:
-                yield "".join(waiting).encode("utf-8", "replace")
-                waiting, size = [], 0
-        yield "".join(waiting).encode("utf-8", "replace")
+        write_output(out, b"".join(encoded))
+    else:
+        with new_file(Path(_STDOUT) if is_stdout(out) else out) as file:
+            file.writelines(encoded)
+    return next(counter)
 
 
 def _report(out: Path, what: str, number: int, output_format: str) -> None:

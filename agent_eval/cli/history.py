@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +13,11 @@ from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.gate.health import GateHealth
 
 
 @click.command(cls=TableCommand, path="history show")
-@click.argument("where", type=click.Path(path_type=pathlib.Path))
+@click.argument("where", type=click.Path(path_type=Path))
 def show(
     where: Path,
     dataset_id: str | None,
@@ -74,7 +72,7 @@ def show(
 
 
 @click.command(cls=TableCommand, path="history drift")
-@click.argument("where", type=click.Path(path_type=pathlib.Path))
+@click.argument("where", type=click.Path(path_type=Path))
 def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_format: str) -> int:
     """Tell whether main lost quality since a release: exit 1 if it did.
 
@@ -84,7 +82,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
     from agent_eval.operations.history import check_drift
     from agent_eval.reports.terminal_history import drift_text
 
-    report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)
+    report = check_drift(where, [Path(path) for path in release], dataset_id=dataset_id)
     emit(output_format, report.to_json(), lambda _colour: drift_text(report))
     return int(ExitCode.NO if report.drift.is_worse else ExitCode.OK)
 
@@ -93,7 +91,7 @@ _LISTED = 10
 
 
 @click.command(cls=TableCommand, path="history health")
-@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=Path))
 def health(packs: tuple[Path, ...], output_format: str) -> None:
     """Tell which judges and cases never failed, never passed or never ran, and what each cost.
 

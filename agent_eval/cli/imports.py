@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +13,6 @@ from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.operations.conformance import Conformance
     from agent_eval.operations.import_traces import Imported
 
@@ -24,7 +22,7 @@ _DIAGNOSTICS_SHOWN = 10
 
 
 @click.command("import", cls=TableCommand, path="import")
-@click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+@click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(path_type=Path))
 def import_files(
     files: tuple[Path, ...], inputs: tuple[str, ...], output_format: str, **options: Any
 ) -> None:
@@ -37,7 +35,7 @@ def import_files(
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 
-    paths = (*files, *map(pathlib.Path, inputs))
+    paths = (*files, *map(Path, inputs))
     if not paths:
         raise click.UsageError("Name a file to import.")
     imported = import_traces(ImportRequest(inputs=paths, **options))

@@ -34,7 +34,7 @@ class TableCommand(click.Command):
             self.params = [*self.params, *self.flags()]
         return super().get_params(ctx)
 
-    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+    def get_help_option_names(self, _ctx: click.Context) -> list[str]:
         """Return `-h` and `--help` for any context, since click keeps the option that it makes first."""
         return [SHORT_HELP, "--help"]
 
@@ -211,6 +211,7 @@ _METAVARS = {
     "count": "N",
     "integer": "N",
     "seed": "INTEGER",
+    "path": "FILE",
     "lines": "TEXT",
     "list": "TEXT",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -13,7 +13,6 @@ from agent_eval.errors import ExitCode, InvalidPack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from agent_eval.operations.packs import PackFacts
     from agent_eval.operations.trust import Attested, Signer
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=TableCommand, path="verify")
-@click.argument("pack", required=False, type=click.Path(path_type=pathlib.Path))
+@click.argument("pack", required=False, type=click.Path(path_type=Path))
 def verify(pack: Path | None, run: Path | None, out: Path | None, output_format: str, **asked: Any) -> int:
     """Check a pack or an archive of one: exit 0 when it is whole, 1 when it is not, 2 when it cannot be read.
 
@@ -35,7 +34,7 @@ def verify(pack: Path | None, run: Path | None, out: Path | None, output_format:
 
     if (pack is None) == (run is None):
         raise click.UsageError("Name the pack, once.")
-    path = pack or run or pathlib.Path()
+    path = pack or run or Path()
     facts: dict[str, Any] = {}
     lines: list[str] = []
     if any(asked[name] for name in ("secret", "secret_file", "attestation", "required", "allow_unsigned")):
@@ -48,7 +47,7 @@ def verify(pack: Path | None, run: Path | None, out: Path | None, output_format:
             prose = [f"Not verified: {error.message}.", error.remedy]
             emit_to(out, output_format, {"verified": False, "pack": str(path), **refused}, lambda _: prose)
             return int(ExitCode.NO)
-    keys = tuple(read_public_key(pathlib.Path(file)) for file in asked["public_key"])
+    keys = tuple(read_public_key(Path(file)) for file in asked["public_key"])
     verified = verify_pack(path, keys, attestation=asked["attestation"])
     emit_to(
         out,
@@ -92,7 +91,7 @@ def _vouched(
         known = "signature, gate, origin, commit=SHA, dataset=ID or run=ID"
         raise click.UsageError(f"--require takes {known}, and not {', '.join(map(repr, required))}.")
     trust = Trust(
-        keys=tuple(read_public_key(pathlib.Path(file)) for file in public_key),
+        keys=tuple(read_public_key(Path(file)) for file in public_key),
         secret=shared_secret(secret, secret_file, os.environ),
         require_signature="signature" in stated,
         allow_unsigned=allow_unsigned,

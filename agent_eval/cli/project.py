@@ -96,7 +96,7 @@ def _share_cassette(params: dict[str, Any]) -> None:
     """Let the tools use the file of kept replies as well: one file has both.
 
     Live tools are called and their answers kept; without them, answers come from the file that has some.
-    The mode does not depend on whether the file exists: a stopped run has written it and must still resume.
+    The tools' mode does not depend on whether the file exists: a stopped run has written it, and must resume.
     """
     from agent_eval.storage.json import read_json
 
@@ -104,8 +104,7 @@ def _share_cassette(params: dict[str, Any]) -> None:
     if file is None:
         return
     content = read_json(file) if file.is_file() else None
-    # The first part that is written must not stop the other, nor what a stopped run wrote its going on.
-    if mode == "record" and (content is None or params.get("agent__resume")):
+    if mode == "record" and content is None:  # the first part that is written must not stop the other
         params["judging__llm__cassette_mode"] = "auto"
     content = content if isinstance(content, dict) else {}
     if params["agent__tools"] and mode != "replay":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,84 +15,43 @@ from agent_eval.text.numbers import count
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.contracts import Contract
     from agent_eval.operations.bless import Blessing
     from agent_eval.registry.store import RegistryStore
 
 
 @click.command(cls=TableCommand, path="registry dataset-add")
-def dataset_add(
-    suite: Path,
-    dataset_id: str | None,
-    description: str | None,
-    tags: Sequence[str],
-    registry_path: Path,
-    output_format: str,
-) -> None:
+def dataset_add(suite: Path, registry_path: Path, output_format: str, **fields: Any) -> None:
     """Register a suite, pinned by the digest of its bytes."""
     from agent_eval.registry.baselines import add_dataset
 
-    entry = add_dataset(
-        _store(registry_path),
-        suite,
-        at=_now(),
-        dataset_id=dataset_id,
-        description=description or "",
-        tags=tags,
-    )
-    _print_entry(
-        output_format, registry_path, "dataset_registered", entry, lambda: f"Registered {entry.dataset_id}"
+    entry = add_dataset(_store(registry_path), suite, at=_now(), **_stated(fields))
+    _print(
+        output_format,
+        registry_path,
+        {"dataset_registered": entry.to_json()},
+        f"Registered {entry.dataset_id}",
     )
 
 
 @click.command(cls=TableCommand, path="registry baseline-set")
-def baseline_set(
-    name: str, run: Path, dataset_id: str | None, notes: str | None, registry_path: Path, output_format: str
-) -> None:
+def baseline_set(name: str, run: Path, registry_path: Path, output_format: str, **fields: Any) -> None:
     """Register a sealed run as a baseline under a name, pinned by its digest."""
     from agent_eval.registry.baselines import set_baseline
 
-    entry = set_baseline(
-        _store(registry_path), name, run, at=_now(), dataset_id=dataset_id, notes=notes or ""
-    )
-    _print_entry(
-        output_format, registry_path, "baseline_set", entry, lambda: f"{entry.name} is now run {entry.run_id}"
-    )
+    entry = set_baseline(_store(registry_path), name, run, at=_now(), **_stated(fields))
+    done = f"{entry.name} is now run {entry.run_id}"
+    _print(output_format, registry_path, {"baseline_set": entry.to_json()}, done)
 
 
 @click.command(cls=TableCommand, path="registry baseline-promote")
-def baseline_promote(
-    name: str,
-    run: Path,
-    dataset_id: str | None,
-    notes: str | None,
-    approved_by: str,
-    rationale: str,
-    registry_path: Path,
-    output_format: str,
-) -> None:
+def baseline_promote(name: str, run: Path, registry_path: Path, output_format: str, **fields: Any) -> None:
     """Set a baseline and record who approved it and why."""
     from agent_eval.registry.baselines import promote_baseline
 
-    entry, approval = promote_baseline(
-        _store(registry_path),
-        name,
-        run,
-        approved_by=approved_by,
-        rationale=rationale,
-        at=_now(),
-        dataset_id=dataset_id,
-        notes=notes or "",
-    )
-    payload = {
-        "promotion": {"baseline": entry.to_json(), "approval": approval.to_json()},
-        "registry_path": str(registry_path),
-    }
-    emit(
-        output_format,
-        payload,
-        lambda _colour: _clean(f"{entry.name} is now run {entry.run_id}, {approval.approval_id}"),
-    )
+    entry, approval = promote_baseline(_store(registry_path), name, run, at=_now(), **_stated(fields))
+    made = {"promotion": {"baseline": entry.to_json(), "approval": approval.to_json()}}
+    done = f"{entry.name} is now run {entry.run_id}, {approval.approval_id}"
+    _print(output_format, registry_path, made, done)
 
 
 @click.command(cls=TableCommand, path="registry waiver-add")
@@ -112,13 +71,8 @@ def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
         False: f"The baseline has no case {case_id!r}: the waiver applies to nothing yet.",
         True: "",
     }[is_known]
-    emit(
-        output_format,
-        {"waiver": waiver.to_json(), "note": doubt, "registry_path": str(registry_path)},
-        lambda _colour: _clean_lines(
-            f"Added {waiver.waiver_id}, which ends {waiver.ends_at}\n{doubt}".strip()
-        ),
-    )
+    lines = filter(None, (f"Added {waiver.waiver_id}, which ends {waiver.ends_at}", doubt))
+    _print(output_format, registry_path, {"waiver": waiver.to_json(), "note": doubt}, *lines)
 
 
 _COLUMNS = {
@@ -150,14 +104,12 @@ def list_entries(
     from agent_eval.registry.waivers import list_waivers
 
     store, name = _store(registry_path), name or of
-    where = {"registry_path": str(registry_path)}
     baseline = None if name is None or only in ("approvals", "waivers") else show_baseline(store, name)
     if only == "baseline":
         if baseline is None:
             raise click.UsageError("Name the baseline.")
-        emit(
-            output_format, {"baseline": baseline.to_json(), **where}, lambda _: _clean_lines(_lines(baseline))
-        )
+        stated = (f"{field}: {value}" for field, value in baseline.to_json().items() if value)
+        _print(output_format, registry_path, {"baseline": baseline.to_json()}, *stated)
         return
     content, at = store.read(), _now()
     entries: dict[str, list[Any]] = {
@@ -171,17 +123,12 @@ def list_entries(
     kinds = [only] if only else list(entries)
     rows = {kind: [entry.to_json() for entry in entries[kind]] for kind in kinds}
     total = {"count": len(rows[only])} if only else {}
-    emit(
-        output_format,
-        {**rows, **total, **where},
-        lambda _: [line for kind in kinds for line in _listed(kind, rows[kind], with_heading=not only)],
-    )
+    lines = [line for kind in kinds for line in _listed(kind, rows[kind], with_heading=not only)]
+    _print(output_format, registry_path, {**rows, **total}, *lines)
 
 
 def _listed(kind: str, rows: Sequence[dict[str, Any]], *, with_heading: bool) -> list[str]:
-    lines = [
-        _clean("  ".join(str(row[key]) for key in _COLUMNS[kind] if row[key] is not None)) for row in rows
-    ]
+    lines = ["  ".join(str(row[key]) for key in _COLUMNS[kind] if row[key] is not None) for row in rows]
     if not with_heading:
         return lines or ["None."]
     return [f"{kind}:", *(f"  {line}" for line in lines)] if lines else []
@@ -190,7 +137,7 @@ def _listed(kind: str, rows: Sequence[dict[str, Any]], *, with_heading: bool) ->
 @click.command(cls=TableCommand, path="registry waiver-revoke")
 @click.argument("waiver", metavar="[ID]", required=False)
 def waiver_revoke(
-    waiver: str | None, waiver_id: str | None, approved_by: str, registry_path: Path, output_format: str
+    waiver: str | None, waiver_id: str | None, revoked_by: str, registry_path: Path, output_format: str
 ) -> None:
     """End a waiver now. It remains in the list."""
     from agent_eval.registry.waivers import revoke_waiver
@@ -198,21 +145,17 @@ def waiver_revoke(
     name = waiver or waiver_id
     if name is None:
         raise click.UsageError("Name the waiver: `registry list` has its id.")
-    revoked = revoke_waiver(_store(registry_path), name, revoked_by=approved_by, at=_now())
-    _print_entry(output_format, registry_path, "waiver", revoked, lambda: f"Revoked {revoked.waiver_id}")
+    revoked = revoke_waiver(_store(registry_path), name, revoked_by=revoked_by, at=_now())
+    _print(output_format, registry_path, {"waiver": revoked.to_json()}, f"Revoked {revoked.waiver_id}")
 
 
 @click.command(cls=TableCommand, path="registry log")
 def log(registry_path: Path, output_format: str) -> None:
     """List changes of the registry, the newest first."""
     rows = [entry.to_json() for entry in _store(registry_path).log()[::-1]]
-    payload = {"audit_log": rows, "count": len(rows), "registry_path": str(registry_path)}
-    columns = ("sequence", "at", "action", "hash")
-    emit(
-        output_format,
-        payload,
-        lambda _: [_clean("  ".join(str(row[key]) for key in columns)) for row in rows] or ["None."],
-    )
+    lines = ["  ".join(str(row[key]) for key in ("sequence", "at", "action", "hash")) for row in rows]
+    payload = {"audit_log": rows, "count": len(rows)}
+    _print(output_format, registry_path, payload, *(lines or ["None."]))
 
 
 @click.command(cls=TableCommand, path="registry verify")
@@ -223,10 +166,15 @@ def verify(registry_path: Path, output_format: str) -> int:
     from agent_eval.registry.store import verify_registry
 
     report = verify_registry(_store(registry_path))
-    payload = {**asdict(report), "passed": report.passed, "registry_path": str(registry_path)}
-    lines = [_clean(problem) for problem in report.problems] or [f"{report.changes} changes, all in order."]
-    emit(output_format, payload, lambda _colour: "\n".join(lines))
+    lines = report.problems or [f"{report.changes} changes, all in order."]
+    payload = {**asdict(report), "passed": report.passed}
+    _print(output_format, registry_path, payload, *lines)
     return int(ExitCode.OK if report.passed else ExitCode.NO)
+
+
+def _stated(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what was not stated, which has a default."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _store(registry_path: Path) -> RegistryStore:
@@ -243,25 +191,12 @@ def _now() -> str:
     return clock.timestamp(os.environ)
 
 
-def _clean(text: str) -> str:
+def _print(output_format: str, registry_path: Path, payload: Mapping[str, Any], *lines: str) -> None:
+    """Print a result with the registry's path; of each line no more than a screen of text."""
     from agent_eval.text.escape import clean
 
-    return clean(text, limit=500)
-
-
-def _print_entry(
-    output_format: str, registry_path: Path, name: str, entry: Contract, text: Callable[[], str]
-) -> None:
-    payload = {name: entry.to_json(), "registry_path": str(registry_path)}
-    emit(output_format, payload, lambda _colour: _clean_lines(text()))
-
-
-def _clean_lines(text: str) -> str:
-    return "\n".join(map(_clean, text.split("\n")))
-
-
-def _lines(entry: Contract) -> str:
-    return "\n".join(f"{name}: {value}" for name, value in entry.to_json().items() if value not in (None, ""))
+    payload = {**payload, "registry_path": str(registry_path)}
+    emit(output_format, payload, lambda _: [clean(line, limit=500) for line in lines])
 
 
 _IN_CI = (
@@ -285,14 +220,10 @@ def bless(  # more than six parameters: one for each option
     The first call lists the differences and their digest. The second, with that digest, accepts exactly them.
     Only a complete run is accepted: every case judged, of one commit, with its model known.
     """
-    import os
-
     from agent_eval.operations import bless as operation
-    from agent_eval.operations import clock
-    from agent_eval.registry.store import RegistryStore
 
     acceptance = operation.Acceptance.stated(accept, approved_by, rationale)
-    store, at = RegistryStore(registry_path), clock.timestamp(os.environ)
+    store, at = _store(registry_path), _now()
     blessing = operation.changes(store, name, run, at=at)
     if acceptance is not None:
         blessing = operation.bless(store, blessing, run, acceptance, at=at)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +13,6 @@ from agent_eval.cli.output import ProgressPrinter, emit
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.attestations.keys import PublicKey
     from agent_eval.operations.run import RunResult
 
@@ -54,8 +52,6 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     Each pack must have been made with --shard K/N and the same settings. Overlaps, gaps and different
     settings are refused. Exits 4 when no case could be judged.
     """
-    from pathlib import Path
-
     from agent_eval.config.spec import Output
     from agent_eval.operations.merge import merge_packs
     from agent_eval.reports.terminal import run_text
@@ -173,15 +169,13 @@ def replay(  # more than six parameters: one for each option
 
 
 def _keys(files: tuple[str, ...]) -> tuple[PublicKey, ...]:
-    from pathlib import Path
-
     from agent_eval.attestations.keys import read_public_key
 
     return tuple(read_public_key(Path(file)) for file in files)
 
 
 @click.command("judge-agreement", cls=TableCommand, path="judge-agreement")
-@click.argument("labels", metavar="LABELS", type=click.Path(path_type=pathlib.Path))
+@click.argument("labels", metavar="LABELS", type=click.Path(path_type=Path))
 def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, output_format: str) -> int:
     """Measure how well an LLM judge agrees with people, criterion by criterion.
 
@@ -191,6 +185,6 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     """
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 
-    agreement = measured([pathlib.Path(run) for run in runs], labels, out)
+    agreement = measured([Path(run) for run in runs], labels, out)
     emit(output_format, agreement.record, lambda _colour: agreement.lines, out=out)
     return int(ExitCode.OK)

@@ -46,14 +46,19 @@ def run(  # more than six parameters: one for each option
     Each SUITE gets an evidence pack of its own. Exits 0 when all were evaluated, whatever the verdicts;
     `gate` decides on them. Exits 4 when no case of a suite could be judged.
     """
+    from agent_eval.config.spec import LOCAL
     from agent_eval.processes.privacy import hide_environment
+    from agent_eval.reports.terminal import CASES_SHOWN
 
     hide_environment()
     specs = requested_runs(suites, values)
-    _check_executor(specs[0])
+    if specs[0].judging.executor != LOCAL and not specs[0].judging.dask_scheduler:
+        raise click.UsageError("--executor is `local`, or `dask:` with the address of a scheduler.")
+    if verbose and quiet:
+        raise click.UsageError("Give --verbose or --quiet, not both.")
     if summary_json is not None and len(specs) > 1:
         raise click.UsageError("--summary-json is about one suite, and several are named.")
-    code = _run_each(specs, output_format, most=_most(verbose, quiet))
+    code = _run_each(specs, output_format, most=sys.maxsize if verbose else 0 if quiet else CASES_SHOWN)
     summary = specs[0].output.pack / "run" / "summary.json"
     if summary_json is not None and summary.is_file():
         from agent_eval.storage.atomic import write_file
@@ -86,8 +91,7 @@ def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int
 
 def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> None:
     message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
-    payload = {"pack": None, "empty_shard": spec.shard, "message": message}
-    results.add(payload, lambda _colour: [message])
+    results.add({"pack": None, "empty_shard": spec.shard, "message": message}, lambda _colour: [message])
 
 
 def _report_idle_judges(spec: RunSpec) -> None:
@@ -99,12 +103,9 @@ def _report_idle_judges(spec: RunSpec) -> None:
     if not idle:
         return
     names = " and ".join(filter(None, [", ".join(idle[:-1]), idle[-1]]))
-    words = (
-        "are configured but do not run; name them"
-        if len(idle) > 1
-        else "is configured but does not run; name it"
-    )
-    print_error(f"{names} {words} with --judge.")
+    are, them = ("are", "them") if len(idle) > 1 else ("is", "it")
+    do = "do" if len(idle) > 1 else "does"
+    print_error(f"{names} {are} configured but {do} not run; name {them} with --judge.")
 
 
 _NAME_SHOWN = 100
@@ -122,15 +123,6 @@ def _judge_and_report(spec: RunSpec, results: Results, *, most: int) -> int:
 
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
     return int(ExitCode.OK)
-
-
-def _most(verbose: bool, quiet: bool) -> int:
-    """Return how many of the cases that did not pass are listed."""
-    from agent_eval.reports.terminal import CASES_SHOWN
-
-    if verbose and quiet:
-        raise click.UsageError("Give --verbose or --quiet, not both.")
-    return sys.maxsize if verbose else 0 if quiet else CASES_SHOWN
 
 
 def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
@@ -185,13 +177,6 @@ def _redactions(execution: ExecutionConfig) -> dict[str, int]:
     if not execution.redacted_cases:
         return {}
     return {"redacted_cases": execution.redacted_cases, "redactions": execution.redactions or 0}
-
-
-def _check_executor(spec: RunSpec) -> None:
-    from agent_eval.config.spec import LOCAL
-
-    if spec.judging.executor != LOCAL and not spec.judging.dask_scheduler:
-        raise click.UsageError("--executor is `local`, or `dask:` with the address of a scheduler.")
 
 
 RESUME, FRESH = "--resume", "--fresh"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +13,6 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
 
@@ -67,7 +65,7 @@ def validate(
 @click.argument("suite")
 def plan(suite: str, output_format: str, **how: Any) -> None:
     """Show what a run of a suite of conversations would do, and about what it would cost. Runs nothing."""
-    from agent_eval.operations.conversation_plan import plan_suite
+    from agent_eval.operations.suites import plan_suite
 
     how["key_variables"] = allowed_keys(how["key_variables"])
     planned = plan_suite(_file_of(suite), **how)
@@ -142,7 +140,7 @@ def _file_of(suite: str) -> Path:
     """Return the file of a suite that is named by its path, or as a bundled one."""
     from agent_eval.suites.paths import bundled_suite, is_bundled_name
 
-    return bundled_suite(suite) if is_bundled_name(suite) else pathlib.Path(suite)
+    return bundled_suite(suite) if is_bundled_name(suite) else Path(suite)
 
 
 def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -207,15 +205,25 @@ def schema_show(suite_format: str) -> None:
 
 
 @click.command(cls=TableCommand, path="schema migrate")
-def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
-    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
+@click.argument("files", metavar="SUITE OUT", nargs=-1, type=click.Path(path_type=Path))
+def migrate(
+    files: tuple[Path, ...],
+    suite: Path | None,
+    target: Path | None,
+    target_version: str | None,
+    output_format: str,
+) -> int:
+    """Write a suite of any readable version to OUT, a .json or .jsonl file, in the current version.
 
     Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
     """
     from agent_eval.contracts import SCHEMA_VERSION
     from agent_eval.operations.suites import migrate_suite
 
-    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
+    named = [path for path in (suite, *files, target) if path is not None]
+    if len(named) != 2:
+        raise click.UsageError("Name the suite to migrate, and the file to write.")
+    migration = migrate_suite(named[0], named[1], target_version or SCHEMA_VERSION)
     validation = migration.validation
     emit(
         output_format,

@@ -146,7 +146,12 @@ def command_line(command: Command, parts: Any) -> list[str]:
         value = _at(parts, option.goes_to)
         if option.kind in SECRET or value == _at(_Defaults(), option.goes_to):
             continue
-        if option in settings:
+        if option.kind == "object":
+            # One key for each judge that is configured.
+            key = KEYS[option.name].rpartition(".")[0]
+            for name, each in value.items():
+                words += ["--set", f"{key}.{name}={json.dumps(each, ensure_ascii=False)}"] if each else []
+        elif option in settings:
             words += ["--set", f"{KEYS[option.name]}={as_yaml(option, value)}"]
         elif option.kind == "switch":
             words.append(option.flag)

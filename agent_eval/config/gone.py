@@ -29,6 +29,7 @@ OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
     "case-policy": "Remove it: a case passes where all its trials do; the gate counts the passed ones.",
     "baseline-runs": _MAIN,
+    "baseline-run-id": "Write `--baseline run:ID`, or `baseline: run:ID` in agent-eval.yml.",
     "base-cache": "Remove it: the base's trials are made in the job that needs them.",
     "history": "Remove it: the counts of main's runs are in their evidence.",
     "history-branch": "Remove it: the counts of main's runs are in their evidence.",

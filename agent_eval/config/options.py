@@ -81,12 +81,13 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
         name: With hyphens. The same on every command, in `action.yml` and in `agent-eval.yml`.
         kind: How its text is read.
         help: At most twelve words, for `--help`.
-        goes_to: Where the value goes: the part of the run specification, a dot, and the field; or the
-            parameter of the command's function.
         commands: The commands that have a flag for it.
+        goes_to: Where the value goes: the part of the run specification, a dot, and the field; or the
+            parameter of the command's function, which the table takes from the name where it is not said.
         of_file: The commands that know it from `agent-eval.yml` and `--set` alone.
         detail: What the reference says beside the help.
-        default: As text, what holds when it is not given; empty for nothing. Never put into `action.yml`.
+        default: As text, what holds when it is not given; empty for nothing, and for a switch that is off.
+            Never put into `action.yml`.
         unit: What a number counts, as `--help` shows it: `seconds`, `bytes`, `USD`.
         bounds: The smallest and the largest number, where they are not those of the kind.
         metavar: How `--help` shows the value, where kind and unit do not say it.
@@ -101,8 +102,8 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     name: str
     kind: Kind
     help: str
-    goes_to: str
     commands: tuple[Command, ...] = ()
+    goes_to: str = ""
     of_file: tuple[Command, ...] = ()
     default: str = ""
     unit: str = ""

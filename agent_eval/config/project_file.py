@@ -69,11 +69,13 @@ def split_model(text: str) -> dict[str, str]:
 
 
 def _judge_model(value: Any) -> Any:
-    if isinstance(value, str):
-        return split_model(value) if ":" in value else {"model": value}
-    if isinstance(value, Mapping) and isinstance(value.get("model"), str) and ":" in value["model"]:
-        return {**value, **split_model(value["model"])}
-    return value
+    """Read a model, or a mapping with one; a provider's name alone stands for its default model."""
+    stated = value if isinstance(value, Mapping) else {"model": value}
+    name = stated.get("model")
+    is_provider = name in MODELS and "provider" not in stated
+    if not isinstance(name, str) or not (":" in name or is_provider):
+        return stated
+    return {**{key: part for key, part in stated.items() if key != "model"}, **split_model(name)}
 
 
 def _policy(value: Any) -> Any:
@@ -215,8 +217,9 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
     line = text.count("\n", 0, place.start()) + 1 if place is not None else None
     where = f"{source}: line {line}" if line is not None else source
     details = {"file": source, "field": key[:80]}
-    if (gone := gone_option(name, f"{where}: `{name}`")) is not None:
-        return gone
+    for old in (name, re.sub(r"[._]", "-", key)):
+        if (gone := gone_option(old, f"{where}: `{key[:80]}`")) is not None:
+            return gone
     if key.startswith("policy.") and (instead := gone_policy_key(name, value)) is not None:
         return InvalidInput(f"{where}: `{key[:80]}` is gone.", remedy=instead, **details)
     if (new := key_of_old_name(key)) is not None:

@@ -21,9 +21,12 @@ from agent_eval.config.rows.file import SETTINGS
 from agent_eval.config.rows.job import GATE, JOB
 from agent_eval.config.rows.run import AGENT, CONVERSATIONS, LIMITS, LLM, RUN
 
-ROWS: tuple[Option, ...] = (
-    *(*RUN, *AGENT, *LLM, *CONVERSATIONS, *LIMITS, *GATE, *JOB, *PACKS, *STARTER_FILES, *HTML, *HISTORY),
-    *(*EXPORTS, *IMPORTS, *BENCHMARKS, *ATTESTATIONS, *REGISTERED, *FORMAT, *SETTINGS),
+ROWS: tuple[Option, ...] = tuple(
+    row._replace(goes_to=row.goes_to or row.field, default=row.default or "false" * (row.kind == "switch"))
+    for row in (
+        *(*RUN, *AGENT, *LLM, *CONVERSATIONS, *LIMITS, *GATE, *JOB, *PACKS, *STARTER_FILES, *HTML, *HISTORY),
+        *(*EXPORTS, *IMPORTS, *BENCHMARKS, *ATTESTATIONS, *REGISTERED, *FORMAT, *SETTINGS),
+    )
 )
 """Every row, those that only packs of earlier versions have among them."""
 

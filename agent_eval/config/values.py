@@ -44,7 +44,7 @@ def parse(option: Option, text: str) -> Any:
         WrongValue: It is not of that kind, or out of bounds.
 
     Example:
-        >>> parse(Option("min-pass-rate", "share", "…", goes_to="…", commands=("gate",)), "0.95")
+        >>> parse(Option("min-pass-rate", "share", "…", ("gate",)), "0.95")
         0.95
     """
     return _PARSERS[option.kind](option, text)

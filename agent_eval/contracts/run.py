@@ -13,7 +13,6 @@ from agent_eval.contracts.base import SCHEMA_VERSION, Contract, SparseContract
 from agent_eval.contracts.execution import ExecutionConfig
 from agent_eval.contracts.trials import PassCurve, pass_curve
 from agent_eval.contracts.verdict import (
-    ANSWER_NOT_CHECKED,
     FAULT,
     FIELDS_NOT_JUDGED,
     JUDGING,
@@ -134,8 +133,6 @@ class RunSummary(SparseContract, frozen=True):
     """Cases of which some judged trials pass and some do not; null where every case has one of them."""
     pass_curve: list[PassCurve] = Field(default_factory=list)
     """For every k that all cases have judged trials for; empty where a case has one of them only."""
-    answers_not_checked: int = 0
-    """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
     fields_not_judged: dict[str, int] = Field(default_factory=dict)
     """Number of cases by field that no judge of the run looks at; not written where there is none."""
     nearly_forbidden: dict[str, int] = Field(default_factory=dict)
@@ -162,7 +159,6 @@ class Tally:
         self.failures: Counter[str] = Counter()
         self.trials: Counter[tuple[int, int, int]] = Counter()
         """Number of cases by `(passed trials, trials that count, trials)`."""
-        self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
         self.nearly_forbidden: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
@@ -180,8 +176,7 @@ class Tally:
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
             if verdict["evidence"]:
-                is_unchecked, fields, tools = not_judged_in(verdict["evidence"])
-                self.answers_not_checked += times * is_unchecked
+                fields, tools = not_judged_in(verdict["evidence"])
                 for name in fields:
                     self.fields_not_judged[name] += times
                 for name in tools:
@@ -198,7 +193,6 @@ class Tally:
         self.cases.update(other.cases)
         self.hard_fail_cases += other.hard_fail_cases
         self.failures.update(other.failures)
-        self.answers_not_checked += other.answers_not_checked
         self.fields_not_judged.update(other.fields_not_judged)
         self.nearly_forbidden.update(other.nearly_forbidden)
         self.trials.update(other.trials)
@@ -226,7 +220,6 @@ class Tally:
                 models[member][name] = value / _BILLION if name.endswith("_usd") else value
         # Left out where they say nothing, so that packs of runs without them are as they were.
         not_judged: dict[str, Any] = {
-            "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
             "nearly_forbidden": dict(sorted(self.nearly_forbidden.items())),
             **{member: use and ModelsUse.model_validate(use) for member, use in models.items()},
@@ -281,18 +274,13 @@ def models_in(evidence: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], int],
     )
 
 
-def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
-    """Return what a verdict says was not judged.
-
-    That is whether it is the answer, which fields of the case, and which tools whose names end as that of a
-    forbidden one.
-    """
+def not_judged_in(evidence: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Return the fields of a case that were not judged, and tools whose names end as a forbidden one."""
     listed = (evidence.get(member) for member in (FIELDS_NOT_JUDGED, NEARLY_FORBIDDEN))
-    fields, tools = (
+    return tuple(
         tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
         for names in listed
     )
-    return evidence.get(ANSWER_NOT_CHECKED) is True, fields, tools
 
 
 class CaseIndex(Contract):

@@ -96,6 +96,18 @@ class Trace(Sequence[Event]):
         return event.input if event.type == TOOL_CALL else event.content
 
     @cached_property
+    def stopped(self) -> Event | None:
+        """The event of an answer that was cut off, refused or blocked, and was the last; None without one."""
+        if self.final_event is not None and self.final_event.stop is not None:
+            return self.final_event
+        for event in reversed(self.events):
+            if event.stop is not None:
+                return event
+            if event.is_act:
+                break
+        return None
+
+    @cached_property
     def has_act(self) -> bool:
         """Whether the agent did anything at all: it used a tool, or wrote something that can be seen."""
         return any(event.is_act or event.type == TOOL_RESULT for event in reversed(self.events))

@@ -22,9 +22,6 @@ SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
 """Ids of the safety judges that come with the program: a new violation blocks, whatever statistics say."""
 
 
-ANSWER_NOT_CHECKED = "answer_not_checked"
-"""Member of a verdict's evidence: true where the case expects a text and no mode says how to compare it."""
-
 WITHOUT_VERDICT = "ended_without_verdict"
 """Member of a verdict's evidence: how the process of a judge ended that gave no whole verdict."""
 

@@ -16,8 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from agent_eval.demo.defects import DEFECTS, forbidden_to
-from agent_eval.demo.domain import Answer, Session, domains_by_agent
+from agent_eval.demo.agents import DEFECTS, Answer, Session, domains_by_agent, forbidden_to
 from agent_eval.errors import UsageError
 
 _LARGEST_BODY = 1 << 20

@@ -400,12 +400,7 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
         NothingMeasured: The suite has no cases.
         InvalidInput: A case cannot be judged or run.
     """
-    if not suite.case_count:
-        raise NothingMeasured(
-            f"{suite.path}: the suite has no cases, so nothing would be measured",
-            remedy="Add cases to it, or name another suite.",
-            file=str(suite.path),
-        )
+    suite.refuse_empty()
     ids = array("Q")
     for shard in suite.shards:
         for raw_case, case in suite.read(shard):

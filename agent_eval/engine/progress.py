@@ -25,7 +25,7 @@ class RunProgress:
         costs: Known cost so far, in US dollars, by who spent it.
         unknown_cost: Finished trials whose cost is unknown, at least in part.
         seconds: Time since this start.
-        seconds_done: Time from this start to when `done` last grew, as far as it was looked at; None for now.
+        ends_at: Seconds from this start to the estimated end; None before a wave of trials is done.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
         notes: What the user must know at once, as sentences.
@@ -42,7 +42,7 @@ class RunProgress:
     costs: Costs = NO_COSTS
     unknown_cost: int = 0
     seconds: float = 0.0
-    seconds_done: float | None = None
+    ends_at: float | None = None
     unit: str = "trials"
     unanswered_calls: int = 0
     notes: tuple[str, ...] = ()
@@ -59,15 +59,8 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time until the end; None before the first trial of this start is done.
-
-        It is estimated when a trial ends, and counts down until the next does.
-        """
-        finished = self.done - self.resumed
-        if not finished or not self.seconds:
-            return None
-        took = self.seconds if self.seconds_done is None else self.seconds_done
-        return max(0.0, (self.total - self.done) * took / finished - (self.seconds - took))
+        """Estimated time until the end; None before anything can be estimated."""
+        return None if self.ends_at is None else max(0.0, self.ends_at - self.seconds)
 
 
 @dataclass
@@ -77,8 +70,9 @@ class Counter:
     total: int
     _progress: RunProgress = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _looked_at: tuple[int, float] = (0, 0.0)
-    """Number of finished trials, and the seconds when it was first seen."""
+    _at_once: int = 1
+    _estimated: tuple[int, float | None] = (0, None)
+    """Number of trials that this start had finished at the last estimate, and `ends_at` by it."""
 
     def __post_init__(self) -> None:
         self._progress = RunProgress(self.total)
@@ -113,12 +107,18 @@ class Counter:
                 self._progress = replace(before, unanswered_calls=before.unanswered_calls + calls)
 
     def progress(self, *, in_flight: int = 0, seconds: float = 0.0) -> RunProgress:
-        """Return the counts so far."""
+        """Return the counts so far.
+
+        The end is estimated anew when as many trials have ended as run at once: those that began together end
+        together, and of a part of them the estimate would be too late.
+        """
         with self._lock:
             progress = self._progress
-            if progress.done != self._looked_at[0]:
-                self._looked_at = progress.done, seconds
-            return replace(progress, in_flight=in_flight, seconds=seconds, seconds_done=self._looked_at[1])
+            finished, remaining = progress.done - progress.resumed, progress.total - progress.done
+            self._at_once = max(self._at_once, in_flight)
+            if finished and (not remaining or finished >= self._estimated[0] + self._at_once):
+                self._estimated = finished, seconds + remaining * seconds / finished
+            return replace(progress, in_flight=in_flight, seconds=seconds, ends_at=self._estimated[1])
 
 
 @dataclass

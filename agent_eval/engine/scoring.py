@@ -24,7 +24,7 @@ from agent_eval.engine import cluster as clusters
 from agent_eval.engine.cluster import Cluster, refuse_other_versions
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import JudgePlan, ScoringJob, ShardOutcome, score_shard, written_config
-from agent_eval.errors import AgentEvalError, NotEvaluable, NothingMeasured
+from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.base import Judge
@@ -73,12 +73,7 @@ def score_suite(
         NotEvaluable: The cluster lost a task, or the suite changed meanwhile.
         StorageError: The pack cannot be written.
     """
-    if not suite.case_count:
-        raise NothingMeasured(
-            f"{suite.path}: the suite has no cases, so nothing would be measured",
-            remedy="Add cases to it, or name another suite.",
-            file=str(suite.path),
-        )
+    suite.refuse_empty()
     judges = plan.load()
     redactor = redactor or Redactor(())
     config = written_config(config, redactor)
@@ -92,7 +87,7 @@ def score_suite(
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
             stated = _with_redactions(config, merged)
-            sealer.seal_json(stated.to_json(), summary.to_json(), complete=complete)
+            sealer.seal(stated.to_json(), summary.to_json(), complete=complete)
     return summary
 
 
@@ -129,13 +124,14 @@ class _MergedShards:
     began: float = field(default_factory=time.monotonic)
 
     def progress(self, total: int) -> RunProgress:
-        cases = self.tally.cases
+        cases, done, seconds = self.tally.cases, len(self.ids), time.monotonic() - self.began
         return RunProgress(
             total=total,
-            done=len(self.ids),
+            done=done,
             passed=cases[Outcome.PASSED.value],
             errors=cases[Outcome.ERROR.value],
-            seconds=time.monotonic() - self.began,
+            seconds=seconds,
+            ends_at=seconds * total / done if done else None,
             unit="cases",
         )
 

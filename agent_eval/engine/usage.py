@@ -200,7 +200,12 @@ def loss_of(result: TrialResult) -> Loss | None:
     unscored = [verdict for verdict in result.verdicts if verdict.outcome in _UNSCORED]
     # How the agent's attempt ended comes first: what judges miss follows from it.
     unscored.sort(key=lambda verdict: (verdict.judge_id != EXECUTION, verdict.outcome is not Outcome.ERROR))
-    return result.fault, one_line(unscored[0].reason, limit=_REASON_LIMIT)
+    reason = unscored[0].reason
+    if result.fault is Fault.JUDGE:
+        # Of a criterion, whose text stands before it, the problem alone.
+        _, model, problem = reason.partition("the judge's model")
+        reason = f"judge `{unscored[0].judge_id}`: {f'{model}{problem}' or reason}"
+    return result.fault, one_line(reason, limit=_REASON_LIMIT)
 
 
 def is_repeated(result: TrialResult, events: Sequence[Mapping[str, Any]]) -> bool:

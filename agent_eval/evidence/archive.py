@@ -229,4 +229,4 @@ def _write_as(layout: at.Layout, pack: Pack, root: Path) -> Manifest:
         config, summary = (
             parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
         )
-        return sealer.seal_json(config, summary, complete=manifest.complete)
+        return sealer.seal(config, summary, complete=manifest.complete)

@@ -1,7 +1,7 @@
 """Writing a pack: first its shards, then the seal.
 
 `ShardWriter` writes the cases of one shard; each shard of a pack is written by itself.
-`PackSealer` takes the finished shards in suite order, joins the files that span shards, and writes the
+`PackSealer` takes the finished shards in suite order, writes the files that span shards, and the
 manifest last. The bytes do not depend on which process wrote which shard. Both work in a new directory that
 no other process sees yet (`storage.atomic.new_directory`).
 """
@@ -24,8 +24,6 @@ from agent_eval.contracts import (
     CaseResultRow,
     FileEntry,
     Manifest,
-    RunConfig,
-    RunSummary,
     TrialResult,
     Verdict,
     VerdictRow,
@@ -38,11 +36,6 @@ from agent_eval.evidence.sources import MAX_FILE_BYTES
 from agent_eval.storage.atomic import HashedFile, write_unsynced
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
-
-_PARTS = ".parts"
-"""Directory for parts of files that span all shards; removed before the pack is sealed."""
-
-_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +56,8 @@ class PackTarget:
 
     def prepare(self) -> None:
         """Create the directories that the writers need. Call it once, before the first shard."""
-        for name in ("run", at.CASES, _PARTS):
+        for name in ("run", at.CASES, *([at.JUDGES] if self.layout == "files" else [])):
             (self.root / name).mkdir()
-        if self.layout == "files":
-            (self.root / at.JUDGES).mkdir()
-
-    def part(self, shard: int, name: str) -> Path:
-        """Return the path of a shard's part of a file that spans all shards."""
-        return self.root / _PARTS / f"{shard:05d}-{name}"
 
 
 @dataclass(slots=True)
@@ -80,15 +67,19 @@ class WrittenShard:
     Attributes:
         index: Number of the shard, from 0.
         files: `(path, size, sha256)` of every finished file.
-        directories: `(case id, directory)` of every case, in the files layout.
-        judge_ids: Judges for whose file the shard has a part.
+        rows: Its part of the index.
+        directories: `(case id, directory)` of every case, in the files layout; so are `events` and `judges`.
+        events: Its part of the file of all events.
+        judges: Its part of each judge's file.
     """
 
     index: int
     case_count: int = 0
     files: list[tuple[str, int, str]] = field(default_factory=list)
+    rows: bytes = b""
     directories: list[tuple[str, str]] = field(default_factory=list)
-    judge_ids: list[str] = field(default_factory=list)
+    events: bytes = b""
+    judges: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +121,13 @@ class ShardWriter(ABC):
             UsageError: The artifacts of a shard are too large for the layout `compact`.
         """
         self._add(case)
-        self._rows.append(dumps(case.row))
+        self._rows.append(dumps(case.row) + b"\n")
         self._written.case_count += 1
 
     def finish(self) -> WrittenShard:
         """Complete the files, and return what the sealer needs."""
         self._finish()
-        self.close()
-        self._write_part("index", b"".join(row + b"\n" for row in self._rows))
+        self._written.rows = b"".join(self._rows)
         return self._written
 
     @abstractmethod
@@ -146,12 +136,8 @@ class ShardWriter(ABC):
     @abstractmethod
     def _finish(self) -> None: ...
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - the layout without open files has nothing to do
         """Close open files. Does nothing after `finish`."""
-
-    def _write_part(self, name: str, data: bytes) -> None:
-        write_unsynced(self._target.part(self._written.index, name), data)
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -241,14 +227,8 @@ class FilesShard(ShardWriter):
 
     @override
     def _finish(self) -> None:
-        self._write_part("events", b"".join(self._events))
-        for number, (judge_id, items) in enumerate(self._judges.items()):
-            self._write_part(f"judge-{number}", b",\n".join(items))
-            self._written.judge_ids.append(judge_id)
-
-    @override
-    def close(self) -> None:
-        pass
+        self._written.events = b"".join(self._events)
+        self._written.judges = {judge_id: b",\n".join(items) for judge_id, items in self._judges.items()}
 
 
 class PackSealer:
@@ -280,35 +260,19 @@ class PackSealer:
         self._files.extend(
             FileEntry(path=path, size=size, sha256=sha256) for path, size, sha256 in shard.files
         )
-        self._move_part(shard.index, "index", self._index)
+        self._index.write(shard.rows)
         if self._events is not None:
-            self._move_part(shard.index, "events", self._events)
-        for number, judge_id in enumerate(shard.judge_ids):
-            file, items = self._judge(judge_id)
-            file.write(items.separator())
-            self._move_part(shard.index, f"judge-{number}", file)
+            self._events.write(shard.events)
+        for judge_id, part in shard.judges.items():
+            if judge_id not in self._judges:
+                self._judges[judge_id] = (self._create(at.judge_file(judge_id)), at.IndentedList())
+            file, items = self._judges[judge_id]
+            file.write(items.separator() + part)
 
-    def _judge(self, judge_id: str) -> tuple[HashedFile, at.IndentedList]:
-        if judge_id not in self._judges:
-            self._judges[judge_id] = (self._create(at.judge_file(judge_id)), at.IndentedList())
-        return self._judges[judge_id]
-
-    def _move_part(self, shard: int, name: str, into: HashedFile) -> None:
-        path = self._target.part(shard, name)
-        with path.open("rb") as part:
-            while piece := part.read(_COPY_BYTES):
-                into.write(piece)
-        path.unlink()
-
-    def seal(self, config: RunConfig, summary: RunSummary) -> Manifest:
-        """Write configuration and summary, then the manifest over everything."""
-        return self.seal_json(config.to_json(), summary.to_json())
-
-    def seal_json(
+    def seal(
         self, config: Mapping[str, Any], summary: Mapping[str, Any], *, complete: bool = True
     ) -> Manifest:
-        """Seal with plain JSON, which is written unchanged; also for runs that are not complete."""
-        (self._target.root / _PARTS).rmdir()
+        """Write configuration and summary, which are plain JSON, then the manifest over everything."""
         self._finish(at.INDEX, self._index)
         if self._events is not None:
             self._finish(at.EVENTS, self._events)

@@ -126,14 +126,15 @@ def _of_reruns(question: Question, record: Reruns, order: Sequence[str]) -> _End
         case = counted(question, record, case_id)
         if case_id in ends.broken:
             continue
+        is_enough = len(ends.broken) > question.max_regressed
         if place >= budget(len(question.cases)) and case_id not in late:
-            if case.is_reliable and not record.rounds:
+            if case.is_reliable and not record.rounds and not is_enough:
                 ends.open[case_id] = "not-rerun"
             continue
         reason = _why_open(case, record)
         is_excused = case.fails_on_main or (record.base_runs == "isolated" and _base_runs(record))
         # Once enough cases are confirmed, no other is run again.
-        is_left = reason == "cut" and len(ends.broken) > question.max_regressed and case_id not in asked
+        is_left = reason == "cut" and is_enough and case_id not in asked
         if reason in get_args(NeverPasses) and is_excused:
             ends.on_main.add(case_id)
         elif reason is not None and not is_left:

@@ -128,7 +128,9 @@ class Facts:
         answer, redefined = self.answer, self.redefined
         cases = {name: self.case(name) for name in answer.again | answer.not_rerun}
         passed = sorted(name for name, case in cases.items() if case.change.passed)
-        flaky = sorted(cases.keys() - set(passed))
+        # Once enough cases broke, the others are not run again: main passes them, and they are no flaky ones.
+        not_rerun = sorted(name for name in answer.not_rerun if cases[name].is_reliable and answer.broken)
+        flaky = sorted(cases.keys() - {*passed, *not_rerun})
         newest = self.material.counts.newest
         run = f" (run {one_line(newest.run.run_id, limit=NAME_LIMIT)})" if newest is not None else ""
         counts = f"{cases[flaky[0]].main} passed" if flaky else ""
@@ -136,6 +138,7 @@ class Facts:
             "passed-again": passed,
             "on-main": sorted(answer.on_main),
             "flaky": flaky,
+            "left": not_rerun,
             "removed-passing": redefined.named("passes", removed=True),
             "altered-passing": redefined.named("passes", removed=False),
         }
@@ -456,7 +459,7 @@ def _suite_answer(facts: Facts) -> SuiteAnswer | None:
         change=change,
         chance=f"{round(1 / p_value):,}" if p_value else "more than can be counted",
         single="" if facts.answer.broken else say("no-single"),
-        runs=len(question.on_main),
+        last=f"every one of main's last {runs}" if (runs := len(question.on_main)) > 1 else "main's last run",
         why=why or "it was not run again",
     )
     return SuiteAnswer(

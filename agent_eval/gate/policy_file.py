@@ -94,7 +94,7 @@ def _bad_threshold(name: str, value: object) -> UsageError:
     wanted = "a whole number from 0 on" if option.kind == "count" else "a share from 0 to 1"
     return UsageError(
         f"{name} must be {wanted}, not {value!r}",
-        remedy=f"Give {option.flag} {wanted}, or leave it out.",
+        remedy=f"Give `policy.{name}` {wanted}, or leave it out.",
         field=name,
     )
 

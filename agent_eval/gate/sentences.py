@@ -65,8 +65,8 @@ SENTENCES: Mapping[str, str] = {
     "[was|were] not. Run again.",
     "recorded": "[{cases}|{n} cases] passed reliably on main and in none of [its|their] recorded trials "
     "here, which are too few to tell: record 8 trials a case, or let the job run the agent[| ({cases})].",
-    "suite-open": "The run is below every one of main's last {runs}, and the suite is not settled: {why}.",
-    "suite-low-alone": "The run and a second one are below every one of main's last {runs}. No base agent "
+    "suite-open": "The run is below {last}, and the suite is not settled: {why}.",
+    "suite-low-alone": "The run and a second one are below {last}. No base agent "
     "ran: the model may have moved. Set `base-agent`.",
     # What is green.
     "nothing": "Nothing broke.",
@@ -74,6 +74,7 @@ SENTENCES: Mapping[str, str] = {
     "unchanged": "Nothing broke: no file of the agent differs from main's.",
     "passed-again": "[{cases}|{n} cases] failed once and passed again.",
     "flaky": "[{cases}|{n} cases] failed, as [it often does|they often do] on main[ ({counts})|].",
+    "left": "[{cases} fails too and was|{n} more cases fail and were] not run again, as enough broke.",
     "on-main": "[{cases} fails|{n} cases fail] on main as well{run}[|: {cases}].",
     "removed-passing": "{n} case[ was|s were] removed and still pass[es|].",
     "altered-passing": "{n} case[ was|s were] altered and pass[es|] by main's version too.",

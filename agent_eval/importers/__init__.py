@@ -12,8 +12,8 @@ An import has four steps; a format takes part in the second and the third:
 3. `assembly.py` joins linked records in the order of time, length or input, and has the format read each
    conversation (`Format.read`), as `Conversation`s. Several per record are possible.
 4. `cases.py` makes the case: an id (the source's, or derived from the content), inputs and turns, numbered
-   events, span ids that are derived where the source has none, attributes of OpenTelemetry. `expectations.py`
-   joins expected outputs and labels.
+   events, span ids that are derived where the source has none, attributes of OpenTelemetry. It joins
+   expected outputs and labels.
 
 A format keeps nothing from one record or conversation to the next.
 
@@ -21,16 +21,17 @@ What formats share:
 
 * `events.py` makes events (`agent_message`, `tool_call`, `tool_result`, `reasoning`, `error_event`, ...). It
   leaves out what is null, parses arguments that are JSON text and marks malformed ones, treats an empty id as
-  none, and reads times. A field that the source lacks is left out, never 0.
-* `content.py` reads content blocks; images, audio and files become digests.
+  none, and reads times. A field that the source lacks is left out, never 0. Content blocks that are images,
+  audio and files become digests.
 * `messages.py` reads messages of every dialect, with the words of `vocabulary.py`; `responses_items.py`
   reads items, which are events without a role; `usage.py` tokens. A format says where its messages are.
 * `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id.
-* `dialogue_format.py` is the base of formats whose records are a request with its answer,
-  `provider_format.py` that of model providers, `message_formats.py` of lists of messages, `sessions.py` of
-  recorders of lines.
+  It has the base of formats whose records are a request with its answer; `provider_format.py` that of model
+  providers, `message_formats.py` of lists of messages, `sessions.py` of recorders of lines.
 * `span_records.py` reads spans in every encoding as one shape; `span_tree.py` puts those of a conversation
   together.
+* `catalog.py` lists the formats, and those that are known and refused.
+* `known_fields.py` has by format the fields that its objects have; others are said.
 * `shapes.py` and `unread.py` are the net below all: what looks like a call, a result or an answer and is in
   no event is lost, and the case says so.
 * `diagnostics.py`: whatever a format does not take over, it reports, with record, field and reason.

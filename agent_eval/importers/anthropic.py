@@ -10,10 +10,9 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import Exchange, exchange_of, with_own_request
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.provider_format import ProviderFormat
+from agent_eval.importers.provider_format import Exchange, ProviderFormat, exchange_of, with_own_request
 from agent_eval.importers.streams import EventStream, anthropic_message_of, first_event, is_event_stream
 from agent_eval.importers.usage import usage_in
 
@@ -29,12 +28,6 @@ class Anthropic(ProviderFormat):
     name = "anthropic"
     provider = "anthropic"
     starts = frozenset({"message_start"})
-    known = frozenset(
-        {
-            *("id", "type", "role", "content", "model", "stop_reason", "stop_sequence", "stop_details"),
-            *("usage", "container", "context_management", "error", "request_id", "input_tokens"),
-        }
-    )
 
     @override
     def detect(self, value: Any) -> Match | None:

@@ -21,8 +21,8 @@ import orjson
 
 from agent_eval.errors import StorageError
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Format, Link, Part
+from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
 from agent_eval.importers.shapes import Shape, shapes_of
@@ -77,8 +77,7 @@ class Assembly:
         if number not in self._elsewhere:
             self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
         reader = self._recogniser.formats[number]
-        if isinstance(record.value, dict) and (known := reader.fields.get(match.variant)):
-            report_unknown(record.value, known, record.place, "", self._diagnostics)
+        report_unknown_in(record.value, f"{reader.name} {match.variant}", record.place, self._diagnostics)
         link, payload = reader.prepare(record, self._diagnostics)
         group = None
         if self._group_by is not None:
@@ -162,10 +161,12 @@ class Assembly:
         """Report the calls, results and answers of the records that are in no conversation."""
         hint = f"; {elsewhere}" if elsewhere is not None else ""
         events = [fields for conversation in conversations for fields in conversation.all_events]
-        shapes = [(place, Shape(*shape)) for place, _, of_record, _ in stored for shape in of_record]
-        places = {id(shape): place for place, shape in shapes}
+        records = [[Shape(*shape) for shape in of_record] for _, _, of_record, _ in stored]
+        places = {
+            id(shape): place for (place, *_), shapes in zip(stored, records, strict=True) for shape in shapes
+        }
         more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
-        for shape in unread([shape for _, shape in shapes], events, more):
+        for shape in unread(records, events, more):
             place = places.get(id(shape), stored[0][0])
             reason = f"is {shape.described} by its shape, and was not read{hint}"
             self._diagnostics.lost(place, shape.path, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -32,17 +32,6 @@ class AutoGen(Format):
     """
 
     name = "autogen"
-    fields: ClassVar = {
-        "message": frozenset(
-            {
-                *("id", "source", "models_usage", "metadata", "created_at", "content", "type", "_class"),
-                *("tool_calls", "results", "target", "context", "retry_attempt", "code_blocks", "result"),
-                *("full_message_id", "request_id", "format_string", "schema_string"),
-            }
-        ),
-        "result": frozenset({"messages", "stop_reason", "type", "_class"}),
-        "0.2 result": frozenset({"chat_id", "chat_history", "summary", "cost", "human_input"}),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:

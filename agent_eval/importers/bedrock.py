@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import Exchange, exchange_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.provider_format import ProviderFormat
+from agent_eval.importers.provider_format import Exchange, ProviderFormat, exchange_of
 from agent_eval.importers.streams import EventStream, converse_answer_of
 
 
@@ -22,30 +21,6 @@ class Bedrock(ProviderFormat):
 
     name = "bedrock"
     provider = "aws.bedrock"
-    fields: ClassVar = {
-        "log": frozenset(
-            {
-                *(
-                    "schemaType",
-                    "schemaVersion",
-                    "timestamp",
-                    "accountId",
-                    "region",
-                    "requestId",
-                    "operation",
-                ),
-                *(
-                    "modelId",
-                    "input",
-                    "output",
-                    "identity",
-                    "inferenceRegion",
-                    "errorCode",
-                    "requestMetadata",
-                ),
-            }
-        )
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.content import content_of
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, content_of, items, mapping, text
 from agent_eval.importers.sessions import ReadLine, Session, SessionFormat
 from agent_eval.importers.usage import usage_in
 

@@ -3,48 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    event,
-    items,
-    mapping,
-    seconds_of,
-    text,
-    timestamp_of,
-    user_message,
-)
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.framework_spans import (
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import (
     AGENT_NAME,
     INPUTS,
     KIND,
     OUTPUTS,
+    SpanFields,
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
+_READ = ("llm_call_", "tool_usage_", "crew_kickoff_", "agent_execution_", "task_")
+"""How the types of those events begin that are read, or that only repeat what these say."""
+_KINDS = (
+    *(*_READ, "a2a_", "agent_", "cc_", "checkpoint_", "codex_", "context_window_", "conversation_", "crew_"),
+    *(
+        "cursor_",
+        "default_",
+        "flow_",
+        "goal_",
+        "hook_",
+        "human_feedback_",
+        "knowledge_",
+        "lite_agent_",
+        "llm_",
+    ),
+    *("mcp_", "memory_", "method_", "plan_", "skill_", "step_observation_", "tool_"),
+)
 
 
 class CrewAI(Format):
     """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
-    fields: ClassVar = {
-        "output": frozenset({"raw", "pydantic", "json_dict", "tasks_output", "token_usage"}),
-        "log": frozenset({"task_name", "task", "agent", "status", "output", "timestamp"}),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -63,7 +67,7 @@ class CrewAI(Format):
             "crew_name",
         }
         if isinstance(kind, str) and "timestamp" in fields and not marks.isdisjoint(fields):
-            return Match(0.9, "event")
+            return Match(0.9, "event" if kind.startswith(_READ) else "other event")
         return None
 
     @override
@@ -89,10 +93,10 @@ def _of_output(output: Mapping[str, Any], place: str, diagnostics: Diagnostics) 
     for number, task in enumerate(map(mapping, items(output.get("tasks_output")))):
         events += _of_task(task, f"{place}#tasks_output[{number}]", diagnostics)
     if tokens := usage_in(output.get("token_usage")):
-        events.append(event("agent", "model_call", usage=tokens))
+        events.append(make.event("agent", "model_call", usage=tokens))
     spoken = any(fields["type"] == "message" and fields["actor"] == "agent" for fields in events)
     if not spoken and text(output.get("raw")):
-        events.append(agent_message(output["raw"]))
+        events.append(make.agent_message(output["raw"]))
     return Conversation(events)
 
 
@@ -101,8 +105,8 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
     messages = items(task.get("messages"))
     if not messages:  # older versions keep only what was asked and answered
         asked, answered = text(task.get("description")), text(task.get("raw"))
-        made = [user_message(asked)] if asked else []
-        return [*made, agent_message(answered, agent_name=agent)] if answered else made
+        made = [make.user_message(asked)] if asked else []
+        return [*made, make.agent_message(answered, agent_name=agent)] if answered else made
     events: list[EventFields] = []
     for number, message in enumerate(messages):
         for fields in MessageReader(place, diagnostics).events(message, f"messages[{number}]"):
@@ -133,8 +137,8 @@ def _of_log(line: Mapping[str, Any]) -> list[EventFields]:
     agent = text(line.get("agent"))
     # These times have no offset, so they say nothing of the order beside others.
     if line.get("status") == "started":
-        return [user_message(line.get("task"))]
-    return [agent_message(line.get("output"), agent_name=agent)]
+        return [make.user_message(line.get("task"))]
+    return [make.agent_message(line.get("output"), agent_name=agent)]
 
 
 def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagnostics) -> Conversation:
@@ -144,6 +148,8 @@ def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagn
     open_tools: list[tuple[Mapping[str, Any], str]] = []
     for _, (row, place) in ordered:
         kind = str(row.get("type"))
+        if not kind.startswith(_KINDS):
+            diagnostics.unknown(place, f"event of type {kind!r}"[:200])
         if kind in ("llm_call_completed", "llm_call_failed"):
             spans.append((_model_span(row, _start_of(row, started, rows)), place))
         elif kind == "tool_usage_started":
@@ -244,7 +250,7 @@ def _of_tasks(rows: Sequence[Mapping[str, Any]]) -> list[EventFields]:
     events: list[EventFields] = []
     for row in rows:
         if row.get("type") == "agent_execution_started" and text(row.get("task_prompt")):
-            events.append(user_message(row["task_prompt"], ts=timestamp_of(row.get("timestamp"))))
+            events.append(make.user_message(row["task_prompt"], ts=make.timestamp_of(row.get("timestamp"))))
         elif row.get("type") == "task_completed" and text(row.get("output")):
-            events.append(agent_message(row["output"], ts=timestamp_of(row.get("timestamp"))))
+            events.append(make.agent_message(row["output"], ts=make.timestamp_of(row.get("timestamp"))))
     return events

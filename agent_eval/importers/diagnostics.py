@@ -96,7 +96,8 @@ class Diagnostics:
         """
         self._counts[diagnostic.severity] += 1
         if len(self.entries) < _MOST:
-            self.entries.append(self._without_secrets(diagnostic))
+            texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
+            self.entries.append(Diagnostic(diagnostic.severity, *map(self._redacted, texts)))
         if self.strict and diagnostic.severity in REFUSED_IF_STRICT:
             raise InvalidInput(
                 f"{diagnostic.record}: {diagnostic.field or 'record'}: {diagnostic.reason}",
@@ -104,7 +105,3 @@ class Diagnostics:
                 record=diagnostic.record,
                 field=diagnostic.field,
             )
-
-    def _without_secrets(self, diagnostic: Diagnostic) -> Diagnostic:
-        texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
-        return Diagnostic(diagnostic.severity, *map(self._redacted, texts))

@@ -7,9 +7,9 @@ are requests to a model and answers of it), and add a line to `catalog.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields
@@ -115,9 +115,6 @@ class Format(ABC):
 
     provider: str | None = None
     """Name of the model's provider by OpenTelemetry (`gen_ai.provider.name`); None if records say it."""
-
-    fields: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """By variant, all the fields that a record of it has; others are reported. A variant without is open."""
 
     @abstractmethod
     def detect(self, value: Any) -> Match | None:

@@ -8,12 +8,12 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers import events as make
+from agent_eval.importers.benchmarks import RecordedRun, as_metadata, conversations_of, recorded
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.trials import RecordedRun, as_metadata, conversations_of, recorded
 from agent_eval.importers.usage import usage_in
 
 _ATTACHMENT = "attachment://"
@@ -29,7 +29,9 @@ class Inspect(Format):
         if isinstance(value, list):
             rows = [mapping(row) for row in value[:20]]
             is_table = bool(rows) and all(
-                _is_summary(row) or {"scorer", "samples"} <= set(row) for row in rows
+                ({"id", "epoch", "input", "target"} <= set(row) and "messages" not in row)
+                or {"scorer", "samples"} <= set(row)
+                for row in rows
             )
             return Match(0.9, "table of an archive") if is_table else None
         if not isinstance(value, dict):
@@ -64,10 +66,6 @@ class Inspect(Format):
             if value.get("status") == "error":
                 diagnostics.note(part.place, "status", f"is error: {_words(value.get('error'))}"[:500])
         return conversations_of(runs, diagnostics)
-
-
-def _is_summary(row: Mapping[str, Any]) -> bool:
-    return {"id", "epoch", "input", "target"} <= set(row) and "messages" not in row
 
 
 def _run(

@@ -10,10 +10,19 @@ from typing_extensions import override
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Link, Match
-from agent_eval.importers.framework_spans import INPUTS, KIND, OUTPUTS, SESSION, model_attributes, span_fields
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_facts import MISSING
-from agent_eval.importers.span_records import SpanFields, by_conventions, json_or_text
+from agent_eval.importers.span_records import (
+    INPUTS,
+    KIND,
+    OUTPUTS,
+    SESSION,
+    SpanFields,
+    by_conventions,
+    json_or_text,
+    model_attributes,
+    span_fields,
+)
 from agent_eval.importers.telemetry import OpenTelemetry
 
 _KINDS = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}

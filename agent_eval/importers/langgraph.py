@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import Dialogue, message_of
-from agent_eval.importers.dialogue_format import Turn, link_of
-from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
+from agent_eval.importers.dialogue import Dialogue, Turn, link_of, message_of
+from agent_eval.importers.events import items, mapping, seconds_of, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
 from agent_eval.importers.langsmith import is_run, run_spans, runs_in, thread_of, trace_of
@@ -26,28 +26,6 @@ class LangGraph(Format):
     """Reads what LangChain, LangGraph and LangSmith write of a run."""
 
     name = "langgraph"
-    fields: ClassVar = {
-        "snapshot": frozenset(
-            {
-                *(
-                    "values",
-                    "next",
-                    "config",
-                    "metadata",
-                    "created_at",
-                    "parent_config",
-                    "tasks",
-                    "interrupts",
-                ),
-                *("checkpoint", "checkpoint_id", "parent_checkpoint", "parent_checkpoint_id"),
-            }
-        ),
-        "event": frozenset({"event", "name", "run_id", "tags", "metadata", "data", "parent_ids"}),
-        "debug": frozenset({"type", "timestamp", "step", "payload"}),
-        "task": frozenset(
-            {"id", "name", "input", "triggers", "metadata", "result", "error", "interrupts", "state", "path"}
-        ),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -112,7 +90,8 @@ def _detected_list(value: list[Any]) -> Match | None:
     """Recognise a list: messages of one conversation, or one item of a stream with its mode."""
     if is_messages(value):
         own = fields_of(value[0]) is not None
-        dashed = any("-" in name for name in _called(value))
+        calls = [mapping(call) for message in value for call in items(mapping(message).get("tool_calls"))]
+        dashed = any("-" in str(mapping(call.get("function")).get("name")) for call in calls)
         return Match(0.9 if own else (0.5 if dashed else 0.55), "messages")
     if len(value) == 2 and is_message(value[0]) and isinstance(value[1], dict):
         marks = any(str(name).startswith(("langgraph_", "ls_")) for name in value[1])
@@ -122,11 +101,6 @@ def _detected_list(value: list[Any]) -> Match | None:
         if any(isinstance(word, str) and word in _MODES for word in head) or isinstance(head[0], list):
             return Match(0.8, "item") if LangGraph().detect(value[-1]) is not None else None
     return None
-
-
-def _called(messages: list[Any]) -> list[str]:
-    calls = [mapping(call) for message in messages for call in items(mapping(message).get("tool_calls"))]
-    return [str(mapping(call.get("function")).get("name") or "") for call in calls]
 
 
 def _is_update(value: Mapping[str, Any]) -> bool:
@@ -155,15 +129,15 @@ _VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = 
     ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
     ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),
     ("task", 0.85, _is_task),
-    ("values", 0.9, lambda value: is_messages(value.get("messages")) and _has_own(value["messages"])),
+    (
+        "values",
+        0.9,
+        lambda value: is_messages(value.get("messages")) and any(map(fields_of, value["messages"])),
+    ),
     ("values", 0.5, lambda value: is_messages(value.get("messages")) and len(value) == 1),
     ("updates", 0.8, _is_update),
     ("message", 0.7, lambda value: fields_of(value) is not None and not is_chunk(value)),
 )
-
-
-def _has_own(messages: list[Any]) -> bool:
-    return any(fields_of(message) is not None for message in messages)
 
 
 def _thread(snapshot: Mapping[str, Any]) -> str | None:
@@ -178,6 +152,7 @@ class _StreamReader:
         self._chunks = Chunks()
         self._diagnostics = diagnostics
         self._thread: str | None = None
+        self._state: dict[str, Any] = {}
         self._timed: set[int] = set()
         self._errors: set[str] = set()
 
@@ -187,7 +162,23 @@ class _StreamReader:
     def conversation(self) -> Conversation:
         for message in self._chunks.messages():
             self._dialogue.add(self._reader("").message(message, "chunks"))
-        return Conversation(self._dialogue.events, id=self._thread)
+        about = {"state": self._state} if self._state else {}
+        return Conversation(self._dialogue.events, id=self._thread, metadata=about)
+
+    def _add_state(self, state: Any, place: str) -> None:
+        """Read the messages of a state, and keep what its other channels hold."""
+        self._keep(state)
+        self._history(mapping(state).get("messages"), place)
+
+    def _keep(self, channels: Any) -> None:
+        """Keep the last value of each channel of a state, which authors name, but for those of LangGraph."""
+        for name, value in mapping(channels).items():
+            if (
+                name != "messages"
+                and value not in (None, "", [], {})
+                and not name.startswith(("__", "branch:"))
+            ):
+                self._state[name] = value
 
     def add(self, variant: str, value: Any, place: str) -> None:
         if variant == "item":
@@ -201,11 +192,13 @@ class _StreamReader:
             for node, written in value.items():
                 self._add_update(node, written, place)
         elif variant == "values":
-            self._history(value.get("messages"), place)
+            self._add_state(value, place)
         elif variant == "snapshot":
             self._thread = self._thread or _thread(value)
-            self._history(mapping(value.get("values")).get("messages"), place)
-            self._add_tasks(items(value.get("tasks")), place)
+            self._add_state(value.get("values"), place)
+            for task in map(mapping, items(value.get("tasks"))):
+                if task.get("error"):
+                    self._add_error(task["error"], place)
         elif variant == "debug":
             self._add_debug(value, place)
         elif variant == "task":
@@ -233,10 +226,11 @@ class _StreamReader:
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
-            made = event("agent", "state", output={"interrupt": written})
+            made = make.event("agent", "state", output={"interrupt": written})
             self._dialogue.add(message_of([made]))
             return
         for part in written if isinstance(written, list) else [written]:
+            self._keep(part)
             messages = mapping(part).get("messages")
             for message in messages if isinstance(messages, list) else [messages]:
                 if message is not None:
@@ -246,20 +240,15 @@ class _StreamReader:
         payload = mapping(value.get("payload"))
         if value.get("type") == "checkpoint":
             self._thread = self._thread or _thread(payload)
-            self._history(mapping(payload.get("values")).get("messages"), place)
+            self._add_state(payload.get("values"), place)
         else:
             self._add_task(payload, place)
-        ts = timestamp_of(value.get("timestamp"))
+        ts = make.timestamp_of(value.get("timestamp"))
         for fields in self._dialogue.events:
             if id(fields) not in self._timed:
                 self._timed.add(id(fields))
                 if ts is not None:
                     fields.setdefault("ts", ts)
-
-    def _add_tasks(self, tasks: Sequence[Any], place: str) -> None:
-        for task in map(mapping, tasks):
-            if task.get("error"):
-                self._add_error(task["error"], place)
 
     def _add_task(self, task: Mapping[str, Any], place: str) -> None:
         asked, result = mapping(task.get("input")), task.get("result")
@@ -270,14 +259,14 @@ class _StreamReader:
         # Some versions write a node's result as pairs of channel and value.
         pairs = result if isinstance(result, list) else list(mapping(result).items())
         for pair in pairs:
-            if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == "messages":
-                self._add_update(str(task.get("name")), {"messages": pair[1]}, place)
+            if isinstance(pair, list | tuple) and len(pair) == 2:
+                self._add_update(str(task.get("name")), {str(pair[0]): pair[1]}, place)
 
     def _add_error(self, error: Any, place: str) -> None:
         key = f"{place}{error}"
         if key not in self._errors:
             self._errors.add(key)
-            self._dialogue.add(message_of([error_event(error)]))
+            self._dialogue.add(message_of([make.error_event(error)]))
 
     def _add_event(self, value: Mapping[str, Any], place: str) -> None:
         """Read an event of `astream_events`: requests and answers of models, and what tools returned."""
@@ -285,15 +274,8 @@ class _StreamReader:
         metadata = mapping(value.get("metadata"))
         self._thread = self._thread or text(metadata.get("thread_id"))
         if kind == "on_chat_model_start":
-            self._history(_only(mapping(data.get("input")).get("messages")), place)
+            self._history(mapping(data.get("input")).get("messages"), place)
         elif kind in ("on_chat_model_end", "on_tool_end") and is_message(data.get("output")):
             self._dialogue.add(self._reader(place).message(data["output"], "data.output"))
         elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
             self._add_error(data.get("error") or kind, text(value.get("name")) or place)
-
-
-def _only(messages: Any) -> Any:
-    """Return the messages of a request, which models take in batches."""
-    return (
-        messages[0] if isinstance(messages, list) and messages and isinstance(messages[0], list) else messages
-    )

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.framework_spans import (
+from agent_eval.importers.span_records import (
     AGENT_NAME,
     INPUTS,
     KIND,
     OUTPUTS,
     SESSION,
+    SpanFields,
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.span_records import SpanFields
 
 _KINDS = {"llm": "LLM", "chat_model": "LLM", "tool": "TOOL", "retriever": "RETRIEVER"}
 _THREADS = ("thread_id", "session_id", "conversation_id")

@@ -10,19 +10,26 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import message_of
-from agent_eval.importers.dialogue_format import DialogueFormat, Turn
+from agent_eval.importers.dialogue import DialogueFormat, Turn, message_of
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import CONVERSATION_NAMES, conversation_of, exchange_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
+from agent_eval.importers.provider_format import CONVERSATION_NAMES, conversation_of, exchange_of
 from agent_eval.importers.records import Record
-from agent_eval.importers.streams import first_event, is_event_stream, streams_in, ui_message_of
+from agent_eval.importers.streams import (
+    EventStream,
+    data_stream_of,
+    first_event,
+    is_data_stream,
+    is_event_stream,
+    streams_in,
+    ui_message_of,
+)
 from agent_eval.importers.usage import usage_in
 
-Lists = list[tuple[str, list[Any]]]
-"""Lists of messages, each with its place in the record."""
+Lists = list[tuple[str, list[Any], Mapping[str, Any]]]
+"""Lists of messages, each with its place in the record, and with what stands beside it there."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +49,45 @@ class MessageFormat(DialogueFormat):
     def detect(self, value: Any) -> Match | None:
         if exchange_of(value) is not None:
             return None  # a request with its answer is a provider's
-        lists = [[mapping(each) for each in messages[:40]] for _, messages in self.lists(value)]
+        lists = [[mapping(each) for each in messages[:40]] for _, messages, _ in self.lists(value)]
         sure = max((self.is_own(messages) for messages in lists), default=0)
         return Match(sure, "messages") if sure else None
 
     def lists(self, value: Any) -> Lists:
         """Return the lists of messages in a record."""
         if isinstance(value, list):
-            return [("", value)]
+            return [("", value, {})]
         fields = mapping(value)
         if isinstance(fields.get("messages"), list):
-            return [("messages", fields["messages"])]
+            return [("messages", fields["messages"], _without(fields, "messages"))]
         inner = [(name, self.lists(part)) for name, part in fields.items() if isinstance(part, dict)]
-        return [(f"{name}.{path}", lists) for name, lists in inner[:100] for path, lists in lists]
+        return [
+            (f"{name}.{path}", messages, beside)
+            for name, lists in inner[:100]
+            for path, messages, beside in lists
+        ]
 
     @override
     def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
         reader = MessageReader(record.place, diagnostics)
-        turns = []
-        for name, messages in self.lists(record.value):
+        turns, lists = [], self.lists(record.value)
+        if all("." in name for name, _, _ in lists):  # named conversations: what is none of them is not read
+            for name, part in mapping(record.value).items():
+                if part not in (None, "", [], {}) and not (isinstance(part, dict) and self.lists(part)):
+                    diagnostics.unknown(record.place, name)
+        for name, messages, beside in lists:
             history = [message for message in reader.messages(messages, name) if message.events]
             if self.failed is not None:
                 mark_errors((fields for message in history for fields in message.events), self.failed)
             turn = Turn(history, id=conversation_of(record.value, *messages[:1]))
             turn.id = turn.id or name.rpartition(".")[0] or None
-            fields = mapping(record.value)
-            if name in fields:
-                _add_document(turn, {key: stated for key, stated in fields.items() if key != name})
+            _add_document(turn, beside)
             turns.append(turn)
         return turns
+
+
+def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != name}
 
 
 def _add_document(turn: Turn, fields: Mapping[str, Any]) -> None:
@@ -80,12 +97,16 @@ def _add_document(turn: Turn, fields: Mapping[str, Any]) -> None:
     rest = {name: number - sum(each.get(name, 0) for each in made) for name, number in total.items()}
     if rest and all(number >= 0 for number in rest.values()) and any(rest.values()):
         turn.history.append(message_of([make.event("agent", "model_call", usage=rest)]))
+    if (error := fields.get("error")) not in (None, ""):
+        turn.history.append(message_of([make.error_event(error)]))
     others = {name: value for name, value in fields.items() if name not in _READ and value not in (None, {})}
     turn.metadata |= {"record": others} if others else {}
 
 
 _TOTALS = ("totalUsage", "total_usage", "usage_details", "usage")
-_READ = frozenset({*_TOTALS, *CONVERSATION_NAMES, "type", "text", "finishReason", "responseMessages"})
+_READ = frozenset(
+    {*_TOTALS, "error", *CONVERSATION_NAMES, "type", "text", "finishReason", "responseMessages"}
+)
 """Fields of a document that are read, or that repeat its messages."""
 
 
@@ -93,15 +114,32 @@ class AiSdk(MessageFormat):
     """Messages of the Vercel AI SDK, of the model and of its user interface; results, streams of answers."""
 
     @override
+    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
+        for number, stream in enumerate(_ui_streams(record.value) if isinstance(record.value, str) else ()):
+            ui_message_of(stream)
+            for problem in stream.broken:
+                diagnostics.lost(record.place, f"stream[{number}]", problem)
+        return super().turns(record, diagnostics)
+
+    @override
     def lists(self, value: Any) -> Lists:
         if isinstance(value, str):
-            first = mapping(first_event(value) if is_event_stream(value) else None)
-            is_own = str(first.get("type")) in ("start", "start-step", "text-start", "tool-input-start")
-            return [("stream", [ui_message_of(stream) for stream in streams_in(value)])] if is_own else []
+            answers = [ui_message_of(stream) for stream in _ui_streams(value)]
+            return [("stream", [message], beside) for message, beside in answers]
         steps = [mapping(step) for step in items(mapping(value).get("steps"))]
         if steps and all(isinstance(step.get("content"), list) and "finishReason" in step for step in steps):
-            return [("steps", [{**step, "role": "assistant"} for step in steps])]
+            spoken = [{**step, "role": "assistant"} for step in steps]
+            return [("steps", spoken, _without(value, "steps"))]
         return super().lists(value)
+
+
+def _ui_streams(value: str) -> list[EventStream]:
+    """Return the streams to the user interface that a text is, in whichever version; none for other texts."""
+    if is_data_stream(value):
+        return [data_stream_of(value)]
+    first = mapping(first_event(value) if is_event_stream(value) else None)
+    is_own = str(first.get("type")) in ("start", "start-step", "text-start", "tool-input-start")
+    return list(streams_in(value)) if is_own else []
 
 
 def _blocks(messages: list[Mapping[str, Any]], *names: str) -> Iterator[Mapping[str, Any]]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, part_of, text
+from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
@@ -25,13 +25,13 @@ from agent_eval.importers.vocabulary import (
     CALLS_INSIDE,
     IDS,
     KINDS,
-    MESSAGE_FIELDS,
     NAMES,
     PAYLOADS,
     RESULTS_INSIDE,
     ROLES,
     TYPED_BY_TOOL,
     first_text,
+    holds_results,
     kind_of,
 )
 
@@ -114,21 +114,15 @@ class MessageReader:
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
             self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
             return []
-        self._report_unknown(fields, field)
+        if self._is_whole:
+            report_unknown(fields, "message", self._place, f"{field}.", self._diagnostics)
         events = list(self._events(fields, speaker_role, field))
         add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
 
-    def _report_unknown(self, fields: Mapping[str, Any], field: str) -> None:
-        if not self._is_whole or fields.keys() <= MESSAGE_FIELDS:
-            return
-        for name, value in fields.items():
-            if name not in MESSAGE_FIELDS and value not in (None, "", [], {}, False):
-                self._diagnostics.unknown(self._place, f"{field}.{name}")
-
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)
-        if role == "tool" and not _holds_results(content):
+        if role == "tool" and not (holds_results(content) or _is_results(content)):
             yield _result(
                 fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
             )
@@ -566,17 +560,11 @@ def _thought(block: Mapping[str, Any]) -> Any:
     return first_text(inner, ("text", "content", "thinking", "reasoning", "think"))
 
 
-def _holds_results(content: Any) -> bool:
-    for block in map(mapping, items(content)):
-        kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
-        if any(kind.is_result for kind in kinds) or not RESULTS_INSIDE.isdisjoint(block):
-            return True
-    return bool(content) and isinstance(content, list) and _is_results(content)
-
-
-def _is_results(content: list[Any]) -> bool:
+def _is_results(content: Any) -> bool:
     """Whether these are results without a kind, as AutoGen lists them."""
-    return all("call_id" in mapping(block) and "content" in mapping(block) for block in content)
+    return bool(items(content)) and all(
+        "call_id" in mapping(block) and "content" in mapping(block) for block in content
+    )
 
 
 def _text_of(content: Any) -> str | None:

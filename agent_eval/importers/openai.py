@@ -8,13 +8,17 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from agent_eval.importers import events as make
-from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.dialogue_format import Turn
+from agent_eval.importers.dialogue import Message, Turn, message_of
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import Exchange, exchange_of, with_own_request
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.provider_format import ProviderFormat, last_of_agent
+from agent_eval.importers.provider_format import (
+    Exchange,
+    ProviderFormat,
+    exchange_of,
+    last_of_agent,
+    with_own_request,
+)
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.streams import EventStream, completion_of, first_event, is_event_stream, response_of
 
@@ -39,21 +43,6 @@ class OpenAI(ProviderFormat):
         "x.ai": "x_ai",
         "perplexity.ai": "perplexity",
     }
-    known = frozenset(
-        {
-            *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"),
-            *("error", "metadata", "prompt_filter_results", "provider", "moderation", "input_user"),
-            *("temperature", "top_p", "seed", "tools", "tool_choice", "response_format", "presence_penalty"),
-            *("frequency_penalty", "messages", "timings", "stats", "x_groq", "citations", "search_results"),
-            *("created_at", "completed_at", "status", "incomplete_details", "output", "request_id"),
-            *("previous_response_id", "conversation", "instructions", "max_output_tokens", "user"),
-            *("background", "billing", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key"),
-            *("prompt_cache_retention", "reasoning", "safety_identifier", "store", "text", "top_logprobs"),
-            *("truncation", "output_text", "prompt", "content_filters", "input", "message", "done"),
-            *("done_reason", "prompt_eval_count", "eval_count", "total_duration", "load_duration"),
-            *("prompt_eval_duration", "eval_duration", "context"),
-        }
-    )
 
     @override
     def detect(self, value: Any) -> Match | None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.framework_spans import (
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.records import Record
+from agent_eval.importers.responses_items import is_items
+from agent_eval.importers.span_records import (
     AGENT_NAME,
     INPUTS,
     KIND,
     OUTPUTS,
+    SpanFields,
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.records import Record
-from agent_eval.importers.responses_items import is_items
-from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 
 _OBJECTS = frozenset({"trace", "trace.span"})
@@ -32,24 +32,6 @@ class OpenAIAgents(Format):
 
     name = "openai_agents"
     provider = "openai"
-    fields: ClassVar = {
-        "export": frozenset({"data"}),
-        "span": frozenset(
-            {
-                *(
-                    "object",
-                    "id",
-                    "workflow_name",
-                    "group_id",
-                    "metadata",
-                    "tracing",
-                    "trace_id",
-                    "parent_id",
-                ),
-                *("started_at", "ended_at", "span_data", "error"),
-            }
-        ),
-    }
 
     @override
     def detect(self, value: Any) -> Match | None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.catalog import Family, load_others
+from agent_eval.importers.catalog import Family, load_others, unsupported
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Format, Match
 from agent_eval.importers.records import Record
 
 _TOO_CLOSE = 0.15
 """Difference of confidence up to which two formats count as equally likely."""
+
+_SURE = 0.85
+"""Confidence from which a record is of a format, though it looks like one that cannot be imported."""
 
 _ONE_RECORD = 0.5
 """Confidence from which an array counts as one record."""
@@ -87,6 +90,9 @@ class Recogniser:
         if not matches:
             diagnostics.lost(record.place, "", self._not_recognised(record.value))
             return None
+        if not self._named and max(matches)[0] < _SURE and self.unsupported(record.value) is not None:
+            diagnostics.lost(record.place, "", self._not_recognised(record.value))
+            return None
         matches.sort(key=lambda candidate: (-candidate[0], candidate[1]))
         if len(matches) > 1 and matches[0][0] - matches[1][0] < _TOO_CLOSE:
             raise self._ambiguous(record.place, matches)
@@ -102,7 +108,7 @@ class Recogniser:
 
     def _not_recognised(self, value: Any) -> str:
         names = ", ".join(candidate.name for candidate in self.formats)
-        elsewhere = self.elsewhere(value)
+        elsewhere = self.elsewhere(value, _SURE) or self.unsupported(value) or self.elsewhere(value)
         return f"is not of {names}" + (f"; {elsewhere}" if elsewhere is not None else "")
 
     def elsewhere(self, value: Any, than: float = 0.0) -> str | None:
@@ -116,6 +122,14 @@ class Recogniser:
             return None
         _, entry = max(matches, key=lambda match: match[0])
         return f"it looks like {entry.name}, which `agent-eval import --from {entry.name}` imports"
+
+    @staticmethod
+    def unsupported(value: Any) -> str | None:
+        """Say of which format a record is that cannot be imported; one that breaks this is of none."""
+        try:
+            return unsupported(value)
+        except (TypeError, AttributeError, LookupError):
+            return None
 
     def _ambiguous(self, place: str, matches: Sequence[tuple[float, int, Match]]) -> InvalidInput:
         first, second = (self.formats[number].name for _, number, _ in matches[:2])

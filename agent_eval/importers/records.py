@@ -7,19 +7,195 @@ the text of a server-sent event stream. JSON Lines are read one by one, so such 
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 import json
 import re
+import sys
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
+
+from typing_extensions import override
 
 from agent_eval.errors import InvalidInput, StorageError
-from agent_eval.importers.containers import DamagedFile, Stream, streams_of
 from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import items, mapping
+from agent_eval.storage.files import check_member_name, open_regular, reading_failed
 from agent_eval.storage.json import Limits, parse_and_encode, within_64_bits
 from agent_eval.storage.json import dumps as encode
+
+STDIN = "-"
+
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".sse", ".txt", ".gz", ".zip", ".eval", ".traj", ".log")
+"""Endings of the files that are read from directories and archives; others become a diagnostic."""
+
+UNPACKED_BYTES = 64 << 30
+"""Size up to which an input is read, after unpacking."""
+
+_TIMES_PACKED = 200
+"""How many times its packed size a file may unpack to, beyond the first 64 MiB: logs reach about 40 times."""
+_ALWAYS_UNPACKED = 64 << 20
+
+_MOST_FILES = 1_000_000
+_DEEPEST = 4
+"""Archives within archives that are unpacked: some contain themselves."""
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_BUFFER = 1 << 16
+
+
+class DamagedFile(InvalidInput):
+    """A file ends early, or its compression is broken; what came before was read."""
+
+
+@dataclass
+class Stream:
+    """One open file, or one member of an archive, with its name within the input."""
+
+    name: str
+    file: IO[bytes]
+    packed: _Packed | None = None
+
+
+@dataclass
+class _Packed:
+    """What a file was packed in: its bytes so far, and how many came out of it."""
+
+    size: Callable[[], int]
+    unpacked: int = 0
+
+
+def streams_of(inputs: Sequence[Path], diagnostics: Diagnostics) -> Iterator[Stream]:
+    """Yield the files of the inputs in order, those of a directory or an archive sorted by name.
+
+    The input `-` is standard input. Files that are left out become diagnostics.
+
+    Raises:
+        InvalidInput: An input is missing, or is no file and no directory.
+        StorageError: The disk failed.
+    """
+    for path in inputs:
+        if str(path) == STDIN:
+            yield from _unpacked(Stream("stdin", sys.stdin.buffer), diagnostics)
+        elif path.is_dir():
+            yield from _directory(path, diagnostics)
+        else:
+            with open_regular(path, pipes=True) as file:
+                yield from _unpacked(Stream(path.name, file), diagnostics)
+
+
+def _directory(root: Path, diagnostics: Diagnostics) -> Iterator[Stream]:
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        if not name.lower().endswith(SUFFIXES):
+            diagnostics.note(name, "", f"is left out: its name ends in none of {' '.join(SUFFIXES)}")
+            continue
+        with open_regular(path) as file:
+            yield from _unpacked(Stream(name, file), diagnostics)
+
+
+def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Iterator[Stream]:
+    """Unpack what the first bytes say is compressed, whatever its name."""
+    bounded = _Bounded(stream)
+    file = io.BufferedReader(bounded, _BUFFER)
+    try:
+        start = file.peek(4)[:4]
+        if not start.startswith(_GZIP) and start != _ZIP:
+            yield Stream(stream.name, file)
+        elif depth == _DEEPEST:
+            diagnostics.lost(stream.name, "", f"is packed more than {_DEEPEST} times over")
+        elif start == _ZIP:
+            yield from _members(stream.name, file, diagnostics, depth + 1)
+        else:
+            unzipped = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+            inner = Stream(stream.name.removesuffix(".gz"), unzipped, _Packed(lambda: bounded.bytes))
+            yield from _unpacked(inner, diagnostics, depth + 1)
+    except DamagedFile as error:
+        diagnostics.lost(stream.name, "", error.message.removeprefix(f"{stream.name}: "))
+
+
+def _members(
+    name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics, depth: int
+) -> Iterator[Stream]:
+    packed = _seekable(file)
+    try:
+        archive = zipfile.ZipFile(packed)
+    except zipfile.BadZipFile as error:
+        raise _damaged(name, error) from error
+    size = packed.seek(0, io.SEEK_END)
+    source = _Packed(lambda: size)
+    with archive:
+        if len(archive.infolist()) > _MOST_FILES:
+            raise InvalidInput(f"{name}: more than {_MOST_FILES:,} files", remedy="Split it.", file=name)
+        for member in sorted(archive.infolist(), key=lambda info: info.filename):
+            place = f"{name}!{member.filename}"
+            if member.is_dir():
+                continue
+            problem = check_member_name(member.filename)
+            if problem is not None or not member.filename.lower().endswith(SUFFIXES):
+                reason = problem or f"ends in none of {' '.join(SUFFIXES)}"
+                diagnostics.note(place, "", f"is left out: its name {reason}")
+                continue
+            try:
+                opened = archive.open(member)
+            except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+                diagnostics.lost(place, "", f"cannot be unpacked: {error}")
+                continue
+            with opened:
+                yield from _unpacked(Stream(place, opened, source), diagnostics, depth)
+
+
+def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:
+    """Return the file, or what it holds: a zip archive is read from its end."""
+    original = file.raw.original
+    if original.seekable() and not isinstance(original, zipfile.ZipExtFile):
+        original.seek(0)
+        return original
+    return io.BytesIO(file.read())
+
+
+class _Bounded(io.RawIOBase):
+    """Reads from another file, up to a limit, and reports its damage as an error of this program."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.original, self._name, self._packed = stream.file, stream.name, stream.packed
+        self.bytes = 0
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self.original.read(len(buffer))
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+            raise _damaged(self._name, error) from error
+        except OSError as error:
+            raise reading_failed(Path(self._name), error) from error
+        self.bytes += len(data)
+        if self.bytes > UNPACKED_BYTES:
+            message = f"{self._name}: more than {UNPACKED_BYTES:,} bytes"
+            raise InvalidInput(message, remedy="Split it.", file=self._name)
+        if (packed := self._packed) is not None:
+            packed.unpacked += len(data)
+            if packed.unpacked > max(_ALWAYS_UNPACKED, _TIMES_PACKED * packed.size()):
+                message = f"{self._name}: unpacks to more than {_TIMES_PACKED} times its packed size"
+                remedy = "Import the unpacked file, if you trust who made it."
+                raise InvalidInput(message, remedy=remedy, file=self._name)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _damaged(name: str, error: Exception) -> DamagedFile:
+    return DamagedFile(
+        f"{name}: cannot be unpacked: {error}", remedy="Write or download the file again.", file=name
+    )
+
 
 RECORD_BYTES = 1 << 30
 """Size up to which one record, or one JSON document, is read."""
@@ -30,6 +206,8 @@ _WIDE = Limits(max_bytes=RECORD_BYTES, max_depth=56, wide_integers=True)
 
 _BOM = b"\xef\xbb\xbf"
 _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b": ")
+_DATA_STREAM = re.compile(rb"[0-9a-k]:[\"{\[]")
+"""A line of a stream to the AI SDK's user interface, version 4."""
 _JSON_LINES = (".jsonl", ".ndjson")
 _LIST_KEYS = {"object", "data", "has_more", "first_id", "last_id", "next_cursor", "meta"}
 
@@ -90,7 +268,7 @@ def _records_of(
         blank, start = _skip_blank(stream.file)
         if not start:
             diagnostics.lost(stream.name, "", "is empty")
-        elif start.startswith(_STREAM_STARTS):
+        elif start.startswith(_STREAM_STARTS) or _DATA_STREAM.match(start):
             yield from _event_stream(stream, start + stream.file.read(RECORD_BYTES + 1), diagnostics)
         elif stream.name.lower().endswith(_JSON_LINES) or _is_whole(start, stream.name):
             yield from _lines(stream, start, blank + 1, diagnostics, is_one_record)
@@ -219,18 +397,13 @@ def _listed(value: Any) -> list[Any] | None:
     if isinstance(data, list) and set(value) <= _LIST_KEYS:
         is_page = value.get("object") == "list" or "next_cursor" in value or "meta" in value
         return data if is_page else None
-    if isinstance(columns, list) and columns and all(map(_is_column, columns)):
-        rows = zip(*(column["values"] for column in columns), strict=False)
-        return [{column["name"]: stated for column, stated in zip(columns, row, strict=True)} for row in rows]
+    stated = [(mapping(column).get("name"), mapping(column).get("values")) for column in items(columns)]
+    if stated and all(isinstance(name, str) and isinstance(values, list) for name, values in stated):
+        names = [name for name, _ in stated]
+        return [
+            dict(zip(names, row, strict=True)) for row in zip(*(each for _, each in stated), strict=False)
+        ]
     return None
-
-
-def _is_column(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("name"), str)
-        and isinstance(value.get("values"), list)
-    )
 
 
 def _event_stream(stream: Stream, data: bytes, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:

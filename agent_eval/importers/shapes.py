@@ -14,11 +14,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from agent_eval.importers.events import mapping
+from agent_eval.importers.span_records import attributes_of
+from agent_eval.importers.streams import data_stream_of, is_data_stream
 from agent_eval.importers.vocabulary import (
     AGENTS,
     ARGUMENTS,
     CALL_IDS,
     CALLS_INSIDE,
+    IDS,
     KINDS,
     NAMES,
     PAYLOADS,
@@ -26,6 +30,7 @@ from agent_eval.importers.vocabulary import (
     TYPED_BY_TOOL,
     Kind,
     first_text,
+    holds_results,
     kind_of,
     plain,
 )
@@ -45,10 +50,10 @@ _DEFINITIONS = frozenset(
         *("tools", "tool_definitions", "toolDefinitions", "functions", "available_tools", "function_tools"),
         *("output_tools", "toolConfig", "tool_config", "gen_ai.tool.definitions", "ai.prompt.tools"),
         *("llm.tools", "model_request_parameters", "toolSpec", "function_declarations", "scores"),
-        *("resourceAttributes",),
+        *("resourceAttributes", "intermediate_data", "intermediateData", "expected_tool_use"),
     }
 )
-"""Fields that declare tools, or that no conversation is in: they are not entered."""
+"""Fields that declare tools, say what is expected, or have no conversation in them: they are not entered."""
 _SCHEMAS = ("inputSchema", "input_schema", "parameters_json_schema", "json_schema", "parametersJsonSchema")
 _LISTS_OF_CALLS = ("toolcalls", "toolrequests", "toolinvocations")
 _ANSWERS = (
@@ -134,6 +139,8 @@ class _Search:
             inner = _json(text)
             if isinstance(inner, dict | list) and inner:
                 self.enter(inner, (path, "~"), key, above, depth + 1)
+        elif path is None and is_data_stream(text):
+            self.enter(data_stream_of(text).events, (path, "~"), key, above, depth + 1)
         elif start == "R" and text.startswith(_SHOWN_CALL):
             call_id, name = (_SHOWN[word].search(text) for word in ("call_id", "name"))
             self._add(CALL, path, call_id and call_id[1], name and name[1])
@@ -152,7 +159,10 @@ class _Search:
     ) -> Iterable[str]:
         """Add what an object is; return its fields that need no look of their own."""
         words = _words(tuple(fields))
-        flat = _flat(fields[words.pairs]) if words.pairs is not None else {}
+        pairs = fields[words.pairs] if words.pairs is not None else None
+        flat = (
+            attributes_of(pairs) if isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]) else {}
+        )
         if flat:
             self.enter(flat, (path, words.pairs), "attributes", fields, depth + 1)
             return () if words.pairs is None else (words.pairs,)
@@ -250,6 +260,8 @@ class _Search:
             any_id = own_id or first_text(fields, ("id",))
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
+                self._call(path, any_id or _id_above(place[1]), name, fields, arguments)
+            elif name and any(_is_object(fields.get(word)) for word in _OF_CALLS):
                 self._call(path, any_id, name, fields, arguments)
             elif kind and own_id and arguments:
                 self._call(path, own_id, kind, fields, arguments)
@@ -265,6 +277,8 @@ class _Search:
     ) -> None:
         """Add a call with the arguments that the first of some fields has."""
         arguments = next((fields[place] for place in at if place in fields), None)
+        if name is not None and name[0] == "'" and isinstance(arguments, str):
+            name, arguments = name.strip("'"), arguments.strip("'")  # as CrewAI repeats calls
         self._add(CALL, path, call_id, name, arguments=digest_of(arguments))
 
     @staticmethod
@@ -296,7 +310,7 @@ class _Search:
         has_payload = any(fields[name] is not None for name in words.payloads)
         if fields.get("role") in _TOOLS:
             content = fields.get("content", fields.get("blocks", fields.get("contents")))
-            if content in (None, [], "") or _holds_definition(content) or _holds_results(content):
+            if content in (None, [], "") or _holds_definition(content) or holds_results(content):
                 return
             more = fields.get("additional_kwargs")
             call_id = call_id or (more.get("tool_call_id") if isinstance(more, dict) else None)
@@ -340,6 +354,8 @@ class _Search:
             self._add(RESULT, (path, "observations"), arguments=digest_of(fields["observations"]))
 
 
+_OF_CALLS = ("arguments", "args", "tool_input", "toolInput", "tool_args", "toolArgs", "tool_kwargs")
+"""Arguments that, beside a name, only a call has."""
 _GENERATED = ("Final result processed.",)
 """What frameworks answer to the call that is the final answer: no tool said it."""
 _OUTPUTS_OF_CALLS = (*("aggregated_output", "result", "output", "resultDisplay", "errorText", "tool_output"),)
@@ -460,6 +476,15 @@ def _is_call(value: Any) -> bool:
     return bool(words.arguments and first_text(value, words.names)) and not _is_definition(value, words)
 
 
+def _is_object(value: Any) -> bool:
+    return isinstance(_json(value) if isinstance(value, str) else value, dict)
+
+
+def _id_above(above: Any) -> str | None:
+    """Return the id of the call that an object is in, as `function` is."""
+    return first_text(above, IDS) if isinstance(above, dict) and above.get("type") == "function" else None
+
+
 def _is_schema(value: Any) -> bool:
     return isinstance(value, dict) and (
         value.get("type") == "object"
@@ -487,33 +512,6 @@ def _is_step(fields: Mapping[str, Any]) -> bool:
 def _holds_definition(content: Any) -> bool:
     function = content.get("function") if isinstance(content, dict) else None
     return isinstance(function, dict) and "description" in function
-
-
-def _holds_results(content: Any) -> bool:
-    return isinstance(content, list) and any(
-        isinstance(block, dict)
-        and (not RESULTS_INSIDE.isdisjoint(block) or kind_of(str(block.get("type", ""))).is_result)
-        for block in content
-    )
-
-
-def _flat(pairs: Any) -> dict[str, Any]:
-    """Return the attributes that OTLP and Jaeger write as pairs of key and value; empty for anything else."""
-    return {
-        pair["key"]: _any_value(pair.get("value"))
-        for pair in (pairs if isinstance(pairs, list) else ())
-        if isinstance(pair, dict) and isinstance(pair.get("key"), str)
-    }
-
-
-def _any_value(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    for name in ("stringValue", "boolValue", "doubleValue", "intValue"):
-        if name in value:
-            return value[name]
-    values = value.get("arrayValue")
-    return [_any_value(inner) for inner in values.get("values", [])] if isinstance(values, dict) else None
 
 
 def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:

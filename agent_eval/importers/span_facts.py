@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from agent_eval.importers.content import content_of
-from agent_eval.importers.events import items, mapping, text, text_or_none
+from agent_eval.importers.events import content_of, items, mapping, text, text_or_none
 from agent_eval.importers.langchain import fields_of
-from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.span_records import USAGE, SpanFields, json_or_text
 from agent_eval.importers.usage import usage_in
 
 Kind = Literal["model", "tool", "agent", "handoff", "guardrail", "other"]
@@ -30,9 +29,7 @@ _KINDS: Mapping[str, Kind] = {
 """Kinds of OpenInference and types of MLflow."""
 
 _HANDOFF = "handoff to "
-USAGE = "agent_eval.usage"
-"""Attribute with the tokens as `TokenUsage` has them, where a framework states them in its own words."""
-MISSING = object()
+MISSING: object = object()
 """Marks a value that the span does not have, where null is a value."""
 
 

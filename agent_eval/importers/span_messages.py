@@ -13,12 +13,12 @@ from typing import Any, Literal
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import agent_message, items, mapping, system_message, user_message
-from agent_eval.importers.gemini import system_message_of
 from agent_eval.importers.langchain import generation_message, is_message, is_messages
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.span_facts import body_answer
 from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.vertex import system_message_of
 
 _OLD_EVENTS = {
     "gen_ai.system.message": "system",
@@ -114,7 +114,13 @@ class SpanMessages:
         field = "answer" if is_answer else "request"
         if isinstance(value, list):
             value = value[0] if len(value) == 1 and isinstance(value[0], list) else value
-            is_known = is_messages(value) or is_items(value) or all(_is_dialect(each) for each in value)
+            is_known = (
+                is_messages(value)
+                or is_items(value)
+                or all(
+                    "role" in mapping(each) or isinstance(mapping(each).get("parts"), list) for each in value
+                )
+            )
             return self._reader.messages(value, field) if is_known else []
         messages = self._messages_in_object(mapping(value), field, is_answer)
         for name in ("messages", "message", "output", "input", "prompt", "contents"):
@@ -149,11 +155,6 @@ class SpanMessages:
         texts = [parts] if isinstance(parts, str) else [mapping(part).get("content") for part in items(parts)]
         joined = "\n".join(line for line in texts if isinstance(line, str))
         return [message_of([system_message(joined)])] if joined else []
-
-
-def _is_dialect(message: Any) -> bool:
-    fields = mapping(message)
-    return "role" in fields or isinstance(fields.get("parts"), list)
 
 
 def _plain(message: Any) -> Any:

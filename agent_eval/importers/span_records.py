@@ -14,10 +14,14 @@ from typing import Any
 
 from agent_eval.errors import InvalidInput
 from agent_eval.importers.events import items, mapping, seconds_of, text
+from agent_eval.importers.usage import usage_in
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
 """A span in the shape above."""
+
+USAGE = "agent_eval.usage"
+"""Attribute with the tokens as `TokenUsage` has them, where a framework states them in its own words."""
 
 _ERROR_CODES = frozenset({2, "STATUS_CODE_ERROR", "ERROR", "Error", "error"})
 _LIMITS = Limits(max_depth=50)
@@ -328,18 +332,10 @@ def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     if attributes.get("mcp.method.name") == "tools/call" and "gen_ai.tool.name" not in attributes | added:
         added["gen_ai.tool.name"] = name.removeprefix("tools/call").strip()
     if "ai.response.toolCalls" in attributes or "ai.response.text" in attributes:
-        added |= _answer_of_ai_sdk(attributes)
+        names = {"content": "ai.response.text", "toolCalls": "ai.response.toolCalls"}
+        answer = {word: attributes.get(own) for word, own in names.items()}
+        added["ai.response.messages"] = {"role": "assistant", **answer}
     return {**attributes, **added} if added else attributes
-
-
-def _answer_of_ai_sdk(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "ai.response.messages": {
-            "role": "assistant",
-            "content": attributes.get("ai.response.text"),
-            "toolCalls": attributes.get("ai.response.toolCalls"),
-        }
-    }
 
 
 def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -369,3 +365,47 @@ def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _log_of_jaeger(log: Mapping[str, Any]) -> dict[str, Any]:
     fields = {str(field.get("key")): field.get("value") for field in map(mapping, items(log.get("fields")))}
     return {"name": fields.pop("event", None), "timestamp": log.get("timestamp"), "attributes": fields}
+
+
+INPUTS, OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
+KIND, AGENT_NAME, SESSION = "openinference.span.kind", "gen_ai.agent.name", "session.id"
+
+
+def span_fields(
+    name: Any,
+    ids: tuple[Any, Any, Any],
+    times: tuple[Any, Any],
+    attributes: Mapping[str, Any],
+    error: Any = None,
+) -> SpanFields:
+    """Make a span of what a framework recorded.
+
+    Args:
+        ids: The ids of its trace, of itself, and of its parent.
+        times: When it began and ended, in any form that `seconds_of` reads.
+        attributes: By the names that spans have; null ones are left out.
+        error: What went wrong; null if nothing did.
+    """
+    trace, span, parent = (text(identifier) for identifier in ids)
+    start, end = (seconds_of(time) for time in times)
+    words = mapping(error).get("message", error)
+    return {
+        "trace": None if trace is None else trace.replace("-", ""),
+        "span": span,
+        "parent": parent,
+        "name": str(name or ""),
+        "start": None if start is None else round(start * 1e6) * 1000,
+        "end": None if end is None else round(end * 1e6) * 1000,
+        "attributes": {key: value for key, value in attributes.items() if value is not None},
+        "problem": None if words in (None, "") else str(words),
+        "events": [],
+    }
+
+
+def model_attributes(usage: Any, *, model: Any = None, reason: Any = None) -> dict[str, Any]:
+    """Write what an answer says of its model, by the names of the GenAI conventions."""
+    return {
+        "gen_ai.response.model": text(model),
+        "gen_ai.response.finish_reasons": [reason] if text(reason) else None,
+        USAGE: usage_in(usage),
+    }

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Message, message_of
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    event,
-    text,
-    text_or_none,
-    tool_call,
-    tool_result,
-)
+from agent_eval.importers.events import EventFields, text, text_or_none
 from agent_eval.importers.span_facts import (
     MISSING,
     Kind,
@@ -117,11 +109,6 @@ class SpanTree:
         inner = {id(span) for span in agents if any(id(outer) in known for outer in self._ancestors(span))}
         return [span for span in agents if id(span) not in inner]
 
-    def _scope(self, span: SpanFields) -> str | None:
-        """Return the call that a sub-agent serves; None outside of sub-agents."""
-        tools = (outer for outer in self._ancestors(span) if self._kinds[id(outer)] == "tool")
-        return next((outer["span"] for outer in tools), None)
-
     def _agent(self, span: SpanFields) -> str | None:
         for outer in (span, *self._ancestors(span)):
             if self._kinds[id(outer)] == "agent":
@@ -148,7 +135,8 @@ class SpanTree:
 
     def _add_answer(self, span: SpanFields) -> None:
         inputs, outputs = self._messages(span, self._diagnostics)
-        scope, agent = self._scope(span), self._agent(span)
+        tools = (outer["span"] for outer in self._ancestors(span) if self._kinds[id(outer)] == "tool")
+        scope, agent = next(tools, None), self._agent(span)  # a sub-agent serves a call
         dialogue = self._dialogues.setdefault(scope, Dialogue())
         known = {id(fields) for fields in dialogue.events}
         dialogue.add_history([_served(message) if scope else message for message in inputs])
@@ -200,7 +188,9 @@ class SpanTree:
             return
         if output is MISSING and error is None:
             more["content_recorded"] = False
-        made = tool_result(None if output is MISSING else output, call_id, tool=name, error=error, **more)
+        made = make.tool_result(
+            None if output is MISSING else output, call_id, tool=name, error=error, **more
+        )
         if output is None and "output" not in made:
             made["output"] = None
         self._put(made, _end(span), span)
@@ -210,11 +200,13 @@ class SpanTree:
         if kind == "handoff":
             to = attributes.get("gen_ai.handoff.to_agent") or span["name"].removeprefix("handoff to ")
             source = attributes.get("gen_ai.handoff.from_agent") or attributes.get("input.value")
-            made = event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
+            made = make.event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
             self._put(made, span["start"], span)
         elif kind == "guardrail":
             output = attributes.get("output.value")
-            made = event("agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"])
+            made = make.event(
+                "agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"]
+            )
             self._put(made, span["start"], span)
 
     def _bring_forward(self, models: Sequence[SpanFields]) -> None:
@@ -233,7 +225,7 @@ class SpanTree:
         """Add what a failed run says, where no answer and no call says it."""
         for span in self._spans:
             if span["problem"] is not None and span["parent"] not in self._by_id:
-                self._put(error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
+                self._put(make.error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
                 return
 
 
@@ -261,27 +253,18 @@ class _Waiting:
 
     def take(self, tool: str, call_id: str | None, arguments: Any = MISSING) -> EventFields | None:
         """Take the first that has the id; else one without an id that has the tool, and these arguments."""
-        same = self._by_id.get(call_id, []) if call_id is not None else self._named(tool)
+        every = (fields for waiting in self._by_id.values() for fields in waiting)
+        named = [fields for fields in every if fields.get("tool") == tool] if call_id is None else []
+        same = named if call_id is None else self._by_id.get(call_id, [])
         loose = [*self._by_tool.get(tool, []), *self._by_tool.get(None, [])]
         for candidates in (same, loose):
-            exact = (fields for fields in candidates if self._is_free(fields) and _fits(fields, arguments))
-            free = (fields for fields in candidates if self._is_free(fields))
-            chosen = next(exact, None) or next(free, None)
+            free = [fields for fields in candidates if id(fields) not in self._used]
+            exact = (fields for fields in free if arguments is MISSING or fields.get("input") == arguments)
+            chosen = next(exact, None) or next(iter(free), None)
             if chosen is not None:
                 self._used.add(id(chosen))
                 return chosen
         return None
-
-    def _named(self, tool: str) -> list[EventFields]:
-        events = (fields for waiting in self._by_id.values() for fields in waiting)
-        return [fields for fields in events if fields.get("tool") == tool]
-
-    def _is_free(self, fields: EventFields) -> bool:
-        return id(fields) not in self._used
-
-
-def _fits(fields: EventFields, arguments: Any) -> bool:
-    return arguments is MISSING or fields.get("input") == arguments
 
 
 def _served(message: Message) -> Message:
@@ -297,19 +280,21 @@ def _served(message: Message) -> Message:
 
 def _made_call(name: str, arguments: Any, call_id: str | None) -> EventFields:
     if arguments is MISSING:
-        return event("agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False)
+        return make.event(
+            "agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False
+        )
     if isinstance(arguments, str):
-        return event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
-    return tool_call(name, arguments, call_id)
+        return make.event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
+    return make.tool_call(name, arguments, call_id)
 
 
 def _without_content(span: SpanFields) -> EventFields:
     """Make the event of an answer of which the span says nothing but that there was one."""
     if answer_fields(span).get("stop_reason") in _CALLED_A_TOOL:
-        return event("agent", "model_call")
+        return make.event("agent", "model_call")
     if span["problem"] is not None:
-        return error_event(span["problem"])
-    return agent_message(None, content_recorded=False)
+        return make.error_event(span["problem"])
+    return make.agent_message(None, content_recorded=False)
 
 
 def _is_hex(value: Any, length: int) -> bool:

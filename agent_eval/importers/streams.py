@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -249,20 +250,66 @@ def gemini_answer_of(chunks: Sequence[Any]) -> dict[str, Any]:
     return body
 
 
-def ui_message_of(stream: EventStream) -> dict[str, Any]:
-    """Return the answer that a stream to the AI SDK's user interface carries, as a message of parts."""
+_DATA_STREAM = re.compile(r"[0-9a-k]:(?=[\"{\[])")
+_DATA_LINES = {
+    "0": "text-delta",
+    "3": "error",
+    "9": "tool-input-available",
+    "a": "tool-output-available",
+    "d": "finish",
+    "g": "reasoning-delta",
+    "k": "file",
+}
+"""Events by the letter of a line in version 4; others say nothing, or repeat these in parts."""
+
+
+def is_data_stream(value: Any) -> bool:
+    """Whether a value is the text of a stream in version 4: each line is a letter, a colon and JSON."""
+    return isinstance(value, str) and _DATA_STREAM.match(value) is not None
+
+
+def data_stream_of(text: str) -> EventStream:
+    """Return the events of a stream in version 4 as those of later versions."""
+    stream = EventStream()
+    for letter, _, data in (line.partition(":") for line in text.splitlines() if line.strip()):
+        value = _parsed(data, stream)
+        if letter in _DATA_LINES and value is not None:
+            stated = value if isinstance(value, dict) else {"delta": value, "errorText": value}
+            stream.events.append({"type": _DATA_LINES[letter], **stated})
+    return stream
+
+
+def ui_message_of(stream: EventStream) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the answer that a stream to the AI SDK's user interface carries, as a message of parts.
+
+    Beside it is what the stream says of the whole: `usage`, and `error`. A stream that was cut off says so in
+    `broken`.
+    """
     parts: dict[Any, dict[str, Any]] = {}
+    beside: dict[str, Any] = {}
+    is_whole = False
     for data in map(mapping, stream.events):
         kind, own = str(data.get("type")), data.get("toolCallId", data.get("id"))
+        is_whole = is_whole or kind in ("finish", "error", "abort")
         if kind in ("text-delta", "reasoning-delta"):
-            part = parts.setdefault((kind, own), {"type": kind.removesuffix("-delta"), "text": ""})
+            last = next(reversed(parts), None)
+            following = last if last is not None and last[0] == kind else (kind, len(parts))
+            key = following if own is None else (kind, own)
+            part = parts.setdefault(key, {"type": kind.removesuffix("-delta"), "text": ""})
             part["text"] += text(data.get("delta")) or text(data.get("textDelta")) or ""
         elif kind in ("tool-input-available", "tool-input-error"):
-            parts[own] = {"type": "dynamic-tool", **{name: data.get(name) for name in _OF_A_CALL}}
-        elif kind in ("tool-output-available", "tool-output-error", "tool-output-denied") and own in parts:
-            answered = {name: data[name] for name in ("output", "errorText") if name in data}
-            parts[own] |= {"state": kind.removeprefix("tool-"), **answered}
-    return {"role": "assistant", "parts": list(parts.values())}
-
-
-_OF_A_CALL = ("toolCallId", "toolName", "input")
+            called = {"input": data.get("input", data.get("args")), "toolName": data.get("toolName")}
+            parts["call", own] = {"type": "dynamic-tool", "toolCallId": own, **called}
+        elif kind.startswith("tool-output-") and ("call", own) in parts:
+            parts["call", own] |= {"state": kind.removeprefix("tool-")}
+            named = {"output": data.get("output", data.get("result")), "errorText": data.get("errorText")}
+            parts["call", own] |= {name: value for name, value in named.items() if value is not None}
+        elif kind == "file":
+            parts[kind, len(parts)] = {"mediaType": data.get("mimeType"), **data}
+        elif kind == "error":
+            beside["error"] = data.get("errorText")
+        elif kind == "finish" and mapping(data.get("usage")):
+            beside["usage"] = data["usage"]
+    if not is_whole:
+        stream.broken.append("ends before the answer does")
+    return {"role": "assistant", "parts": list(parts.values())}, beside

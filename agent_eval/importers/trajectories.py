@@ -80,7 +80,8 @@ def _smolagents_steps(value: Any) -> list[Any]:
 
 def _is_smolagents(value: Any) -> tuple[float, str] | None:
     steps = [mapping(step) for step in _smolagents_steps(value)[:20]]
-    return (0.95, "steps") if any({"step_number", "observations"} <= set(step) for step in steps) else None
+    variant = "steps" if isinstance(value, list) else "run"
+    return (0.95, variant) if any({"step_number", "observations"} <= set(step) for step in steps) else None
 
 
 def _smolagents(session: Session, step: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ must never pass a judge of tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -21,17 +22,17 @@ UNNAMED = "a tool without a name"
 
 
 def unread(
-    shapes: Iterable[Shape], events: Sequence[EventFields], more: Sequence[Any] = ()
+    records: Sequence[Sequence[Shape]], events: Sequence[EventFields], more: Sequence[Any] = ()
 ) -> Iterator[Shape]:
     """Yield of the shapes of a conversation's records those that are in none of its events, each once.
 
     `more` is what else is kept, such as expected answers: what stands there is read, too.
     """
     by_what: dict[str, list[Shape]] = {CALL: [], RESULT: [], ANSWER: [], STEP: []}
-    for shape in shapes:
+    for shape in (shape for shapes in records for shape in shapes):
         by_what[shape.what].append(shape)
     calls = [fields for fields in events if fields["type"] == "tool_call"]
-    yield from _unread_calls(by_what[CALL], calls)
+    yield from _unread_calls([[shape for shape in shapes if shape.what == CALL] for shapes in records], calls)
     named = {fields.get("call_id") for fields in events if fields.get("tool")}
     for fields in calls:
         if not fields.get("tool") and fields.get("call_id") not in named:
@@ -52,33 +53,66 @@ def unread_event(place: str, shape: Shape) -> EventFields:
     return event("environment", UNREAD, output=sentence, attributes={UNREAD_WHAT: shape.what})
 
 
-def _unread_calls(shapes: list[Shape], calls: list[EventFields]) -> Iterator[Shape]:
-    by_id: dict[Any, list[EventFields]] = {}
-    for fields in calls:
-        by_id.setdefault(fields.get("call_id"), []).append(fields)
-    names = {fields.get("tool") for fields in calls}
-    stated: set[tuple[Any, str]] | None = None
+def _unread_calls(records: Sequence[Sequence[Shape]], calls: list[EventFields]) -> Iterator[Shape]:
+    made = _Made(calls)
+    forms: dict[str, set[tuple[Any, str]]] = {}
+    """What has an id: some agents number their calls anew in each answer, or give all the same."""
+    for shape in (shape for shapes in records for shape in shapes if shape.id):
+        forms.setdefault(str(shape.id), set()).add((shape.name, shape.arguments))
     seen: set[Any] = set()
-    for shape in shapes:
-        key = (shape.id, shape.name) if shape.id else (shape.name, shape.arguments)
-        if key in seen:
-            continue
-        seen.add(key)
-        if shape.id and shape.id in by_id:
-            # Some agents number their calls anew in each answer, or repeat an id.
-            made = [fields for fields in by_id[shape.id] if fields.get("tool") == shape.name]
-            if any(
-                fields.get("tool") and (fields.get("input") not in (None, {}, "") or not shape.arguments)
-                for fields in made or by_id[shape.id]
-            ):
+    for shapes in records:
+        ids = {shape.id for shape in shapes}
+        for shape in shapes:
+            key = (shape.id, shape.name, shape.arguments)
+            if key in seen:
                 continue
-        elif (not shape.arguments or not shape.certain) and shape.name in names:
-            continue
-        else:
-            stated = stated or {(fields.get("tool"), digest_of(fields.get("input"))) for fields in calls}
-            if (shape.name, shape.arguments) in stated:
-                continue
-        yield shape
+            seen.add(key)
+            if shape.id and shape.id in made.by_id:
+                is_read = made.has(shape, forms[shape.id])
+            elif (not shape.arguments or not shape.certain) and shape.name in made.names:
+                is_read = True
+            else:  # an equal call with the id of another one of the record is that one
+                is_read = bool(made.ids_of((shape.name, shape.arguments)) - (ids if shape.id else set()))
+            if not is_read:
+                yield shape
+
+
+class _Made:
+    """The calls that were read."""
+
+    def __init__(self, calls: list[EventFields]) -> None:
+        self._calls = calls
+        self.by_id: dict[Any, list[EventFields]] = {}
+        for fields in calls:
+            self.by_id.setdefault(fields.get("call_id"), []).append(fields)
+        self.names = {fields.get("tool") for fields in calls}
+
+    def has(self, shape: Shape, forms: set[tuple[Any, str]]) -> bool:
+        """Whether one with the shape's id is it; `forms` are all that the records have with that id."""
+        made = self.by_id[shape.id]
+        made = [fields for fields in made if fields.get("tool") == shape.name] or made
+        if len(forms) > 1 and shape.certain and shape.arguments:
+            others = forms - {(shape.name, shape.arguments)}
+            made = [fields for fields in made if _form_of(fields) not in others]
+        return any(
+            fields.get("tool") and (fields.get("input") not in (None, {}, "") or not shape.arguments)
+            for fields in made
+        )
+
+    @cached_property
+    def _ids(self) -> dict[tuple[Any, str], set[Any]]:
+        ids: dict[tuple[Any, str], set[Any]] = {}
+        for fields in self._calls:
+            ids.setdefault(_form_of(fields), set()).add(fields.get("call_id"))
+        return ids
+
+    def ids_of(self, form: tuple[Any, str]) -> set[Any]:
+        """Return the ids, None for none, of those with a name and a digest of arguments."""
+        return self._ids.get(form, set())
+
+
+def _form_of(call: EventFields) -> tuple[Any, str]:
+    return call.get("tool"), digest_of(call.get("input"))
 
 
 def _unread_results(shapes: list[Shape], results: list[EventFields]) -> Iterator[Shape]:

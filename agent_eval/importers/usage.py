@@ -58,14 +58,13 @@ _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 @lru_cache(maxsize=1024)
-def _plan(fields: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return by kind of tokens which of some fields may state them: objects with the same fields are many."""
-    return {name: [word for word in words if word in fields] for name, words in _WORDS.items()}
-
-
-@lru_cache(maxsize=1024)
-def _places(fields: tuple[str, ...]) -> dict[str, list[str]]:
-    return {side: [name for name in names if name in fields] for side, names in _DETAILS.items()}
+def _plan(fields: tuple[str, ...]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return which of some fields may state tokens, by kind, and their details: many have the same fields."""
+    tokens, details = (
+        {name: [word for word in words if word in fields] for name, words in table.items()}
+        for table in (_WORDS, _DETAILS)
+    )
+    return tokens, details
 
 
 def _first(fields: Mapping[str, Any], words: Iterable[str]) -> Any:
@@ -89,10 +88,10 @@ def usage_in(stated: Any) -> dict[str, Any] | None:
     fields = mapping(stated)
     if not fields:
         return None
-    names = tuple(fields)
-    tokens = {name: _first(fields, words) for name, words in _plan(names).items()}
+    plan, details = _plan(tuple(fields))
+    tokens = {name: _first(fields, words) for name, words in plan.items()}
     for name, (side, words) in _OF_DETAILS.items():
-        for place in _places(names)[side]:
+        for place in details[side]:
             value = _first(mapping(fields[place]), words)
             if value is not None:
                 tokens[name] = value

@@ -46,89 +46,6 @@ ROLES = {
     **dict.fromkeys(("remove", "RemoveMessage"), "remove"),
 }
 """Who speaks, by what formats call it."""
-MESSAGE_FIELDS = frozenset(
-    {
-        *(*NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE),
-        *(
-            "role",
-            "_role",
-            "Role",
-            "parts",
-            "blocks",
-            "contents",
-            "items",
-            "_content",
-            "_name",
-            "_meta",
-            "meta",
-        ),
-        *(
-            "tool_calls",
-            "toolCalls",
-            "toolInvocations",
-            "invalid_tool_calls",
-            "toolRequests",
-            "tool_call_chunks",
-        ),
-        *("reasoning_content", "reasoning", "thought", "thoughts", "reasoningText", "reasoning_details"),
-        *(
-            "timestamp",
-            "createdAt",
-            "created_at",
-            "created",
-            "CreatedAt",
-            "ts",
-            "metadata",
-            "response_metadata",
-        ),
-        *("modelInfo", "usage", "usage_metadata", "usageMetadata", "models_usage", "metrics", "tokens"),
-        *("token_usage", "cost", "cost_usd", "model", "model_name", "ai_model_id", "model_id", "modelID"),
-        *("modelId", "finish_reason", "stop_reason", "finishReason", "stopReason", "stop_sequence"),
-        *("author_name", "authorName", "agent_name", "source", "name", "encoding", "inner_content", "text"),
-        *("audio", "refusal", "annotations", "citations", "additional_kwargs", "additional_properties"),
-        *(
-            "error",
-            "status",
-            "is_error",
-            "isError",
-            "exception",
-            "artifact",
-            "example",
-            "instructions",
-            "state",
-        ),
-        *(
-            "run_id",
-            "runId",
-            "conversation_id",
-            "thread_id",
-            "threadId",
-            "assistant_id",
-            "agent_id",
-            "object",
-        ),
-        *("response_id", "responseId", "message_id", "messageId", "tracking_id", "provider", "provider_name"),
-        *("provider_url", "provider_details", "provider_response_id", "provider_data", "providerMetadata"),
-        *("providerOptions", "experimental_providerMetadata", "vendor_id", "vendor_details", "api", "index"),
-        *("logprobs", "cache_control", "cache_breakpoint", "signature", "thought_signature", "extra_content"),
-        *(
-            "encrypted_content",
-            "prefix",
-            "weight",
-            "tool_plan",
-            "phase",
-            "experimental_attachments",
-            "attachments",
-        ),
-        *("incomplete_at", "incomplete_details", "completed_at", "raw_representation", "MimeType", "ModelId"),
-        *("stepNumber", "functionId", "rawFinishReason", "stepType", "isContinued", "request", "warnings"),
-        *("toolResults", "staticToolCalls", "dynamicToolCalls", "staticToolResults", "dynamicToolResults"),
-        *("sources", "files", "toolCallsCount", "turn_idx", "requestor", "tool_messages", "tool_responses"),
-        *("content_filter_results", "context_management", "container", "service_tier", "system_fingerprint"),
-        *("event.name", "gen_ai.system", "gen_ai.message.index", "role_name", "data", "kwargs", "lc"),
-    }
-)
-"""Fields that messages have; what of these is not read is left out by design, such as signatures."""
 _CALL_KIND = re.compile(
     r"(agent|event)?(custom|server|mcp|builtin|local|dynamic)*(tool|function|command|shell|mcp)+"
     r"(call|use|request|requests|invocation|execution|executionstart|callend)(requestevent|call)?"
@@ -174,10 +91,28 @@ def kind_of(stated: str) -> Kind:
     return Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))
 
 
+def holds_results(content: Any) -> bool:
+    """Whether a list has a block that is the result of a tool."""
+    blocks = content if isinstance(content, list) else ()
+    return any(
+        not RESULTS_INSIDE.isdisjoint(block)
+        or any(kind_of(block[name]).is_result for name in KINDS if isinstance(block.get(name), str))
+        for block in blocks
+        if isinstance(block, dict)
+    )
+
+
+@lru_cache(maxsize=4096)
+def snake(name: str) -> str:
+    """Write a name in camel case as Python does."""
+    return _HUMP.sub("_", name).lower()
+
+
 @lru_cache(maxsize=4096)
 def plain(word: str) -> str:
     """Write a word without capitals and signs: `tool-call`, `ToolCall` and `tool_call` are one."""
     return _SIGNS.sub("", word.lower())
 
 
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 _SIGNS = re.compile(r"[^a-z]")

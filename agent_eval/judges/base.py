@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, T
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict, Unpack, override
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict
+from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict
 from agent_eval.contracts.event import STOPPED_SHORT, UNREAD
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, UsageError
@@ -98,7 +98,7 @@ class BaseJudge(Judge, Generic[ConfigT]):
     reads: ClassVar[frozenset[str] | None] = None
     """Fields of a case that it judges by, `metadata.` before those of the metadata; None: it may be any."""
     needs_all: ClassVar[bool] = True
-    """Whether it judges what the agent did or said: then it cannot pass where some of that was not read."""
+    """Whether it judges what the agent did or said: no pass where that was not all read, or was cut off."""
     Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -248,7 +248,19 @@ def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
 
 
 def _passed_on_all(verdict: Verdict, trace: Trace) -> Verdict:
-    """Return a pass, or that it cannot tell where an import did not read all that was recorded."""
+    """Return a pass, or why it is none: an answer that was cut off, or what an import did not read."""
+    if trace.stopped is not None:
+        failure, words = stop_in_words(trace.stopped)
+        return verdict.model_copy(
+            update={
+                "outcome": Outcome.ERROR,
+                "passed": False,
+                "score": None,
+                "failure": failure,
+                "reason": clipped(f"{words}; but for that: {verdict.reason}"),
+                "evidence_refs": [trace.stopped.idx],
+            }
+        )
     unread = [event for event in trace.events if event.type == UNREAD]
     if not unread:
         return verdict
@@ -347,6 +359,14 @@ class AsksModel(Protocol):
 def ask_models(judges: Iterable[Judge]) -> bool:
     """Tell whether one of these judges asks a model."""
     return any(isinstance(judge, AsksModel) for judge in judges)
+
+
+def stop_in_words(event: Event) -> tuple[FailureKind, str]:
+    """Say how the answer of an event that has a `stop` was cut off, refused or blocked; with its failure."""
+    assert event.stop is not None
+    finish, reason = event.stop
+    failure, words = STOPPED_SHORT[finish]
+    return failure, f"{words} (event {event.idx}): it stopped for {quoted(reason)}"
 
 
 NO_EVENTS = "the trace has no events"

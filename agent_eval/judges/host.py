@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -24,36 +24,23 @@ from agent_eval.judges.base import BaseJudge, EvaluationsConfig, Judge, config_o
 from agent_eval.judges.catalog import build_judge, config_key, import_judge
 from agent_eval.judges.code import code_digests, is_installed
 from agent_eval.processes.privacy import become_private
+from agent_eval.processes.serving import own_streams
 from agent_eval.storage.json import dumps
 
 
 def main() -> None:
     """Serve requests until standard input ends."""
     become_private()
-    requests, answers = _own_streams()
-    own_pid = os.getpid()
+    requests, answers = own_streams()
     host = _Host()
     for line in requests:
         answer = host.answer(orjson.loads(line))
-        if os.getpid() != own_pid:
-            os._exit(0)  # a child that the judge forked, and that returned into this code
         try:
             encoded = dumps(answer)
         except Exception as problem:  # a verdict may be of any class, and hold anything
             words = f"gave a verdict that is not JSON: {problem}"
             encoded = dumps({"id": answer["id"], "wrong": words[:300]})
-        rest = memoryview(encoded + b"\n")
-        while rest:
-            rest = rest[os.write(answers, rest) :]
-
-
-def _own_streams() -> tuple[BinaryIO, int]:
-    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr."""
-    requests, answers = os.dup(0), os.dup(1)
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    return open(requests, "rb"), answers
+        answers.send(encoded)
 
 
 class _Host:

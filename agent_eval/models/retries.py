@@ -19,7 +19,9 @@ from agent_eval.http.retry import Patience, backoff
 
 T = TypeVar("T")
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+_deadline: ContextVar[tuple[float, float]] = ContextVar("deadline", default=(float("inf"), float("inf")))
+"""The moment at which time is over, and how many seconds there were."""
+_AT_ONCE_SECONDS = 0.05
 
 
 @contextmanager
@@ -29,8 +31,8 @@ def within(seconds: float | None) -> Iterator[None]:
     Threads of a `ThreadPool` that the block submits to are bound as well. A block within another has the
     shorter bound.
     """
-    end = float("inf") if seconds is None else time.monotonic() + seconds
-    token = _deadline.set(min(end, _deadline.get()))
+    own = _deadline.get() if seconds is None else (time.monotonic() + seconds, seconds)
+    token = _deadline.set(min(own, _deadline.get()))
     try:
         yield
     finally:
@@ -39,10 +41,17 @@ def within(seconds: float | None) -> Iterator[None]:
 
 def time_left(seconds: float | None = None) -> float | None:
     """Return `seconds`, or what is left of the bound of `within` if that is less, 0.001 at least."""
-    rest = _deadline.get() - time.monotonic()
+    rest = _deadline.get()[0] - time.monotonic()
     if rest == float("inf"):
         return seconds
     return max(0.001, rest if seconds is None else min(seconds, rest))
+
+
+def timed_out(seconds: float | None) -> str:
+    """Say of what had `time_left(seconds)`, and used it up, which of the two limits that was."""
+    rest = time_left()
+    is_bound = rest is not None and (seconds is None or rest < _AT_ONCE_SECONDS)
+    return f"did not end within {_deadline.get()[1] if is_bound else seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,55 +130,70 @@ class Limit(Protocol):
 class Pace:
     """When requests to an account may be sent. All methods are safe to call from any thread.
 
-    The first few go at once; those beyond are started one after the other until answers have come, so that a
-    limit is met by few of them. After a refusal nothing is sent until the moment that the provider states,
-    and then no faster than it took requests before, pause included. Answers make it faster again, slowly.
+    The first few go at once, and one more for each that was answered; those beyond follow one after the
+    other, so that few of them meet a limit, however slow this machine or the provider is. After a refusal
+    nothing is sent until the moment that the provider states, and then no faster than it took requests
+    before, pause included. Answers make it faster again, slowly once that has led to a refusal.
     """
 
     FREE = 4
-    """Requests in progress that need not wait, as long as nothing was refused."""
-    STAGGER_SECONDS = 0.05
+    """Requests in progress that need not wait, as long as nothing was answered or refused."""
+    STAGGER_SECONDS = 0.25
     CLEAN = 32
     """Answers after which requests are not staggered any more."""
     UNSTATED_SECONDS = 1.0
     """Pause after a refusal that states none; doubles for each in a row."""
-    _MARGIN, _FASTER, _ROUND = 1.05, 0.97, 10
+    _LEAST_SECONDS = 0.001
+    _MARGIN, _FASTER, _MUCH_FASTER, _ROUND = 1.05, 0.97, 0.85, 10
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._epoch = 0
-        """Number of pauses. A place in the queue holds for one epoch."""
+        """Number of pauses."""
         self._next = self._began = self._until = float("-inf")
         self._interval = 0.0
         self._in_progress = self._sent = self._answered = self._in_a_row = 0
+        self._waiting: list[object] = []
+        """A ticket of each request that waits, in order."""
         self._window = (0.0, 0)
         """Seconds up to the end of the last pause, and requests that were sent and not refused in them."""
 
     def wait_for_turn(self, wait: Callable[[float], bool]) -> int | None:
         """Wait until a request may be sent; None where `wait` returns True. Pass the result to `report`."""
-        while True:
-            epoch, seconds = self._reserve()
-            if seconds > 0 and wait(seconds):
-                return None
-            with self._lock:
-                if epoch == self._epoch:
-                    self._began = self._clock() if not self._sent and not epoch else self._began
-                    self._sent += 1
-                    self._in_progress += 1
-                    return epoch
-
-    def _reserve(self) -> tuple[int, float]:
+        ticket = object()
         with self._lock:
-            now = self._clock()
-            if self._epoch:
-                at = max(now, self._next)
-                self._next = at + self._interval
-            elif self._in_progress < self.FREE or self._answered >= self.CLEAN:
-                at = now
-            else:
-                at = self._next = max(now, self._next + self.STAGGER_SECONDS)
-            return self._epoch, at - now
+            self._waiting.append(ticket)
+        try:
+            while True:
+                # Decided anew by whoever is awake, so that a machine that stood still sends no burst.
+                with self._lock:
+                    seconds = self._seconds_left(self._waiting.index(ticket))
+                    if seconds < self._LEAST_SECONDS:
+                        return self._start()
+                if wait(seconds):
+                    return None
+        finally:
+            with self._lock:
+                self._waiting.remove(ticket)
+
+    def _seconds_left(self, ahead: int) -> float:
+        """Return for how long a request waits that has `ahead` others before it."""
+        rest = self._next - self._clock()
+        if self._epoch:
+            return rest + ahead * self._interval
+        if self._answered >= self.CLEAN or self._in_progress < self.FREE + self._answered:
+            return 0.0
+        return min(rest + ahead * self.STAGGER_SECONDS, self.STAGGER_SECONDS)  # or until answers come
+
+    def _start(self) -> int:
+        now = self._clock()
+        if not self._sent and not self._epoch:
+            self._began = now
+        self._next = now + (self._interval if self._epoch else self.STAGGER_SECONDS)
+        self._sent += 1
+        self._in_progress += 1
+        return self._epoch
 
     def report(self, epoch: int, *, refused: bool, asked_wait: float | None, chance: float) -> None:
         """Note the result of a request that was sent in `epoch`; `chance` (0 to 1) spreads what follows."""
@@ -180,7 +204,7 @@ class Pace:
                 if epoch == self._epoch:
                     self._in_a_row = 0
                     if self._answered % self._ROUND == 0:
-                        self._interval *= self._FASTER
+                        self._interval *= self._FASTER if self._epoch > 1 else self._MUCH_FASTER
                 return
             now = self._clock()
             is_new = epoch == self._epoch

@@ -37,6 +37,7 @@ class Blessing:
         dataset_id: Dataset of the baseline, which stays that of the name.
         differences: Every case that differs, sorted by kind and id.
         digest: Identifies both packs and the differences between them.
+        pack: The run, opened.
         approval: None where the differences were only shown.
     """
 
@@ -45,6 +46,7 @@ class Blessing:
     dataset_id: str
     differences: tuple[Difference, ...]
     digest: str
+    pack: Pack
     approval: Approval | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -112,9 +114,8 @@ def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
     comparison = compared(before, after, generated_at=at, with_traces=False)
     differences = tuple(differences_of(comparison, paired(before, after), after))
     identity = digest([before.manifest_sha256, after.manifest_sha256, list(map(asdict, differences))])
-    return Blessing(
-        name, after.config.run_id, before.config.dataset_id, differences, identity[:DIGEST_LENGTH]
-    )
+    dataset_id, short = before.config.dataset_id, identity[:DIGEST_LENGTH]
+    return Blessing(name, after.config.run_id, dataset_id, differences, short, after)
 
 
 def bless(
@@ -139,6 +140,7 @@ def bless(
         rationale=f"{acceptance.rationale} (differences {blessing.digest})",
         at=at,
         dataset_id=blessing.dataset_id,
+        opened=blessing.pack,
     )
     return replace(blessing, approval=approval)
 
@@ -156,10 +158,6 @@ def refuse_unfit(pack: Pack) -> None:
         (
             config.model == "unknown" and not any(row["models"] for row in pack.index_by_id().values()),
             "neither --model nor its traces name its model",
-        ),
-        (
-            "looks" in (config.execution_config.model_extra or {}),
-            "an earlier version ended it as soon as it was decided",
         ),
     ]
     stated = [problem for holds, problem in problems if holds]

@@ -16,13 +16,11 @@ from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
-from agent_eval.importers.cases import CaseIds, make_case
+from agent_eval.importers.cases import CaseIds, Expectations, make_case
 from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load
-from agent_eval.importers.containers import STDIN
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser, match_of
-from agent_eval.importers.records import read_records
+from agent_eval.importers.records import STDIN, read_records
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import open_to_show
 from agent_eval.operations.suites import refuse_ending
@@ -369,6 +367,13 @@ def _export(path: Path) -> Inspection:
     return Inspection("export", about, contents, imported.diagnostics)
 
 
+def _because(reason: str | None, diagnostics: Diagnostics) -> str:
+    """Say why nothing of the inputs is of a format: which they are of, or what could not be read."""
+    if reason is None and diagnostics.entries:
+        reason = f"{diagnostics.entries[0].record} {diagnostics.entries[0].reason}"
+    return "" if reason is None else f"; {reason}"
+
+
 def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
     """Choose the family whose formats recognise the first records with the most confidence.
 
@@ -383,10 +388,12 @@ def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
     scores: dict[Family, float] = {}
     names: dict[Family, set[str]] = {}
     families: tuple[Family, ...] = ("provider", "framework", "transcript")
+    diagnostics, reason = Diagnostics(), None
     for family in families:
         recogniser = Recogniser(load(family), family)
         scores[family], names[family] = 0.0, set()
-        for number, (record, _) in enumerate(read_records(paths, Diagnostics(), recogniser.is_one_record)):
+        for number, (record, _) in enumerate(read_records(paths, diagnostics, recogniser.is_one_record)):
+            reason = reason or recogniser.unsupported(record.value)
             matches = [
                 (reader.name, match)
                 for reader in recogniser.formats
@@ -400,8 +407,9 @@ def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
                 break
     family = max(families, key=lambda each: scores[each])
     if not scores[family]:
+        because = _because(reason, diagnostics)
         raise NothingMeasured(
-            f"{paths[0]}: is no pack, no suite, and no export of a known format",
+            f"{paths[0]}: is no pack, no suite, and no export that can be imported{because}",
             remedy="See the formats that can be read in docs/guides/importing.md.",
             file=str(paths[0]),
         )

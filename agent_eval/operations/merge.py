@@ -64,7 +64,7 @@ def merge_packs(packs: Sequence[Path], output: Output, *, run_id: str | None = N
             tally = _write(parts, owners, target, sealer)
             summary = tally.summary(config.run_id, config.dataset_id)
             version = {"schema_version": config.schema_version}
-            sealer.seal(config, summary.model_copy(update=version))
+            sealer.seal(config.to_json(), summary.model_copy(update=version).to_json())
     return RunResult(config, summary, out)
 
 

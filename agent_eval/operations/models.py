@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,11 @@ class ModelAccess:
     def go_on_with(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
         """Use replies that an earlier start of the run got, by key, as if this start had."""
         self._store().add_evidence(replies, "cassette")
+
+    def add_to_cassette(self) -> None:
+        """Add to the cassette whatever its mode, since an earlier start of the run may have written it."""
+        if self.spec.cassette_mode == "record":
+            self.spec = replace(self.spec, cassette_mode="auto")
 
     def ask_nothing(self) -> None:
         """Take kept replies only. Call it before the model is opened."""

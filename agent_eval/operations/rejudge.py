@@ -27,9 +27,9 @@ from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, Repla
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.scoring import score_suite
-from agent_eval.engine.shard import JudgePlan
+from agent_eval.engine.shard import JudgePlan, judged_rows
 from agent_eval.errors import UsageError
-from agent_eval.evidence.reader import Pack, refuse_incomplete, written_results
+from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.judges.catalog import load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
@@ -38,8 +38,6 @@ from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.resume import refuse_to_lose
 from agent_eval.operations.run import RunResult, checked_run_id, configs_of, judge_plan
-from agent_eval.storage.atomic import write_file
-from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.document import Document, Place, RawCase, Shard, whole_shards
@@ -104,16 +102,11 @@ def rejudge(
     request: RejudgeRequest,
     *,
     environ: Mapping[str, str],
-    only_kept: bool = False,
-    opened: Pack | None = None,
 ) -> RunResult:
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
         environ: May pin clock and run id; values of variables whose names look secret are not written.
-        only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
-            verified.
-        opened: The pack, where it was opened and verified already; what is read of it is hashed again.
 
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
@@ -128,14 +121,12 @@ def rejudge(
         )
     refuse_to_lose(request.output)
     redactor = redactor_for(environ, *request.judging.llm.secrets, rules=request.redaction)
-    pack = opened or open_run(request.pack)
+    pack = open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
-    # A case passes as in the run: whether all of its trials must is no question of the judges.
-    stated = pack.config.execution_config.case_policy or ALL.text
-    output, judging = request.output, replace(request.judging, case_policy=stated)
+    output, judging = request.output, replace(request.judging, case_policy=_case_policy(pack))
     plan = judge_plan(judging, judging.judges or _usual_judges(pack), environ)
-    reuse_rulings(plan, pack, only_kept=only_kept)
+    reuse_rulings(plan, pack)
     config = _config(request, pack, plan, environ)
     with kept_replies(plan, redactor):
         summary = score_suite(
@@ -147,6 +138,11 @@ def rejudge(
             redactor=redactor,
         )
     return RunResult(config, summary, output.pack)
+
+
+def _case_policy(pack: Pack) -> str:
+    """A case passes as in the run: whether all of its trials must is no question of the judges."""
+    return pack.config.execution_config.case_policy or ALL.text
 
 
 def _usual_judges(pack: Pack) -> tuple[str, ...]:
@@ -200,29 +196,20 @@ def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
 
 
 def judged_again(
-    pack: Pack, path: Path, judges: JudgesAgain, directory: Path, *, environ: Mapping[str, str]
-) -> Path:
-    """Judge the trajectories of a pack again into a new pack, which is this process's own; return its path.
+    pack: Pack, path: Path, judges: JudgesAgain, *, environ: Mapping[str, str]
+) -> Iterator[tuple[CaseResultRow, CaseResultRow]]:
+    """Judge the trajectories of a pack again: yield the stored and today's result of each case.
 
-    Judges from an unsigned pack must be built in, and run no command. `directory` must be empty.
+    Nothing is written, and judges that are models only take the pack's own rulings. Judges from an unsigned
+    pack must be built in, and run no command: InvalidInput, before anything is judged.
     """
     if judges.source == "pack":
         load_judges(judges.names, judges.configs, allow_plugins=False)
-    judge_config = directory / "judges.json"
-    write_file(judge_config, dumps(dict(judges.configs)))
-    judging = Judging(judges=judges.names, judge_config=judge_config)
-    output = Output(pack=directory / "pack", layout="compact")
-    identity = Identity(run_id=pack.config.run_id)
-    request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
-    return rejudge(request, environ=environ, only_kept=True, opened=pack).pack
-
-
-def mismatching_cases(saved: Pack, replayed: Path) -> Iterator[CaseMismatch]:
-    """Yield the cases on which a verdict or another part of the result differs, in suite order."""
-    for row, (again, _) in zip(saved.results(), written_results(replayed), strict=True):
-        mismatch = case_mismatch(row, again)
-        if mismatch is not None:
-            yield mismatch
+    judging = Judging(judges=judges.names, configs=judges.configs, case_policy=_case_policy(pack))
+    plan = judge_plan(judging, judges.names, environ)
+    reuse_rulings(plan, pack, only_kept=True)
+    again = judged_rows(PackDocument(path, pack).source(), plan.load(), plan.case_policy)
+    return zip(pack.results(), again, strict=True)
 
 
 def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:

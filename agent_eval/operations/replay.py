@@ -26,8 +26,6 @@ from agent_eval.contracts import (
     AgentDescription,
     CaseResultRow,
     ExecutionConfig,
-    RunConfig,
-    RunSummary,
     Tally,
 )
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
@@ -35,7 +33,7 @@ from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence.derived import clear_unfinished, is_pack, write_output
 from agent_eval.evidence.layout import MANIFEST
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, written_results
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
@@ -49,7 +47,6 @@ from agent_eval.operations.rejudge import (
     environment_mismatches,
     judged_again,
     judges_for,
-    mismatching_cases,
     trace_mismatch,
 )
 from agent_eval.operations.resume import LOOP_MODE
@@ -110,21 +107,33 @@ def _written(report: Report, out: Path | None) -> ReplayResult[Report]:
     return ReplayResult(report, out)
 
 
-def _summaries(
-    config: RunConfig, before: Iterable[CaseResultRow], after: Iterable[CaseResultRow]
-) -> tuple[RunSummary, RunSummary]:
-    """Sum up what can be the same in both runs."""
-    tallies = Tally(), Tally()
-    for tally, rows in zip(tallies, (before, after), strict=True):
-        for row in rows:
+def _results(
+    pack: Pack, pairs: Iterable[tuple[CaseResultRow, CaseResultRow]], environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Compare stored with new results; return what both kinds of report say of it."""
+    cases, tallies = [], (Tally(), Tally())
+    for saved, now in pairs:
+        for tally, row in zip(tallies, (saved, now), strict=True):
             tally.add_row(row)
+        if (mismatch := case_mismatch(saved, now)) is not None:
+            cases.append(mismatch)
+    for tally in tallies:
         # What no judge looks at follows from cases and judges; older packs do not say.
         tally.fields_not_judged.clear()
         tally.nearly_forbidden.clear()
-        tally.answers_not_checked = 0
         tally.models.clear()  # kept rulings cost nothing the second time
-    first, second = (tally.summary(config.run_id, config.dataset_id) for tally in tallies)
-    return first, second
+    before, after = (tally.summary(pack.config.run_id, pack.config.dataset_id) for tally in tallies)
+    return {
+        "run_id": pack.config.run_id,
+        "dataset_id": pack.config.dataset_id,
+        "manifest_sha256": pack.manifest_sha256,
+        "generated_at": clock.timestamp(environ),
+        "cases": before.total_cases,
+        "summary_match": before == after,
+        "saved_summary": before,
+        "replayed_summary": after,
+        "case_mismatches": cases,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,30 +205,17 @@ def _report(
     environ: Mapping[str, str],
 ) -> ReplayReport:
     config = pack.config
-    with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
-        replayed = judged_again(pack, path, judges, Path(directory), environ=environ)
-        cases = list(mismatching_cases(pack, replayed))
-        again = (row for row, _ in written_results(replayed))
-        summaries = _summaries(config, pack.results(), again)
-    same = summaries[0] == summaries[1]
+    results = _results(pack, judged_again(pack, path, judges, environ=environ), environ)
     counted = [difference for difference in drift if not difference.allowed]
     stated = config.to_json()
     pins = {name: stated[name] for name in _OF_THE_AGENT if stated.get(name) not in (None, "unknown")}
     if reported := sorted({model for row in pack.index() for model in row["models"]}):
         pins["models_reported"] = reported
     return ReplayReport(
-        run_id=config.run_id,
-        dataset_id=config.dataset_id,
-        manifest_sha256=pack.manifest_sha256,
-        generated_at=clock.timestamp(environ),
+        **results,
         judges=list(judges.names),
         judges_from=judges.source,
-        cases=summaries[0].total_cases,
-        replay_passed=same and not cases and not counted,
-        summary_match=same,
-        saved_summary=summaries[0],
-        replayed_summary=summaries[1],
-        case_mismatches=cases,
+        replay_passed=results["summary_match"] and not results["case_mismatches"] and not counted,
         env_match=not drift,
         env_mismatches=drift,
         pins=_of_judges(config.pinned_env, judges),
@@ -313,8 +309,6 @@ def replay_exec(
         load_judges(judges.names, judges.configs, allow_plugins=trusted)
     agent, options = _agent(request, execution, described, trusted_by, environ)
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
-        judge_config = Path(directory) / "judges.json"
-        write_file(judge_config, dumps(dict(judges.configs)))
         spec = RunSpec(
             suite=request.pack,
             output=Output(pack=Path(directory) / "pack", layout="compact"),
@@ -322,7 +316,7 @@ def replay_exec(
             agent=agent,
             judging=Judging(
                 judges=judges.names,
-                judge_config=judge_config,
+                configs=judges.configs,
                 case_policy=execution.case_policy or "all",
                 llm=request.judging.llm,
             ),
@@ -438,33 +432,25 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
 def _compared(
     request: ReplayExecRequest, saved: Pack, replayed: Pack, environ: Mapping[str, str]
 ) -> ReplayExecReport:
-    rows = {row["case_id"]: row for row in saved.results()}
     again = replayed.results()
-    cases = [case_mismatch(rows[row["case_id"]], row) for row in again]
-    ids = [row["case_id"] for row in again]
-    traces = [trace_mismatch(saved.raw_trajectory(name), replayed.raw_trajectory(name)) for name in ids]
-    summaries = _summaries(saved.config, (rows[name] for name in ids), again)
+    rows = saved.results_by_id()
+    results = _results(saved, ((rows[row["case_id"]], row) for row in again), environ)
+    traces = [
+        mismatch
+        for case_id in (row["case_id"] for row in again)
+        if (mismatch := trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
+    ]
     environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
-    case_mismatches = [mismatch for mismatch in cases if mismatch is not None]
-    trace_mismatches = [mismatch for mismatch in traces if mismatch is not None]
-    same = summaries[0] == summaries[1] and not case_mismatches and not trace_mismatches
+    same = results["summary_match"] and not results["case_mismatches"] and not traces
     passed = same and (not environment or request.ignore_environment)
     agent = replayed.config.execution_config.agent
     return ReplayExecReport(
-        run_id=saved.config.run_id,
-        dataset_id=saved.config.dataset_id,
-        manifest_sha256=saved.manifest_sha256,
-        generated_at=clock.timestamp(environ),
+        **results,
         agent=agent.to_json() if agent is not None else {},
         trusted_by="",
-        cases=len(ids),
         execution_replay_passed=passed,
         replay_passed=passed,
-        summary_match=summaries[0] == summaries[1],
-        saved_summary=summaries[0],
-        replayed_summary=summaries[1],
-        case_mismatches=case_mismatches,
-        trace_mismatches=trace_mismatches,
+        trace_mismatches=traces,
         env_mismatches=environment,
         environment_counts=not request.ignore_environment,
     )

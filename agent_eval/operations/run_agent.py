@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.cassette import Cassette
@@ -18,17 +21,18 @@ from agent_eval.contracts import (
     ExecutionConfig,
     RunConfig,
 )
+from agent_eval.contracts.execution import AttemptLimits, TrialLimits
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
-from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
+from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
-from agent_eval.engine.cluster import Cluster
-from agent_eval.engine.journaled_suite import check_record
+from agent_eval.engine.cluster import Cluster, refuse_other_versions
+from agent_eval.engine.journaled_suite import FinishedTrial, TrialNumber, check_record, record_trial
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan, written_config
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.engine.usage import priced
+from agent_eval.engine.usage import Price, priced
 from agent_eval.errors import (
     NotEvaluable,
     NothingMeasured,
@@ -37,7 +41,7 @@ from agent_eval.errors import (
 )
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.base import NoModel
+from agent_eval.judges.base import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.models.usage import read_prices
@@ -52,8 +56,7 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.models import go_on_with_rulings, kept_replies, reuse_rulings
-from agent_eval.operations.on_cluster import RemoteTrials, trials_elsewhere
+from agent_eval.operations.models import ModelAccess, go_on_with_rulings, kept_replies, reuse_rulings
 from agent_eval.operations.resume import (
     LOOP_MODE,
     discard_journal,
@@ -129,6 +132,9 @@ def run_agent(
     """
     run = _PreparedRun.prepare(spec, environ, overrides)
     spec, asked, own = run.spec, run.agent_spec, overrides.own_parts
+    has_begun = any(path.exists() for path in (spec.output.pack, journal_path(spec.output.pack)))
+    if asked.resume and has_begun and isinstance(run.plan.model, ModelAccess):
+        run.plan.model.add_to_cassette()
     opened = own.agent if own is not None else open_agent(asked.called(spec.identity.model), run.options)
     with closing(opened) as agent:
         if own is None:
@@ -343,3 +349,73 @@ def judge_names(judging: Judging) -> tuple[str, ...]:
     """Return the judges of a run of an agent: the requested ones and `execution`."""
     names = judging.judges or DEFAULT_JUDGES
     return names if EXECUTION in names else (*names, EXECUTION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteTrials:
+    """What a worker needs to run any trial of a run; pickled with each, so it holds no key of a model.
+
+    `name` is the agent's; `options` are without environment, since a worker has its own.
+    """
+
+    name: str
+    agent: AgentSpec
+    options: AgentOptions
+    attempt_limits: AttemptLimits
+    limits: TrialLimits
+    plan: JudgePlan
+    price: Price
+    redactor: Redactor
+    clock: Mapping[str, str]
+    run: str = field(default_factory=secrets.token_hex)
+
+    def plan_here(self) -> TrialPlan:
+        """Open the agent and load the judges on this worker."""
+        options = replace(self.options, environ=dict(os.environ))
+        return TrialPlan(
+            agent=open_agent(self.name, options),
+            judges=self.plan.load(),
+            tools=tools_of(self.agent, None, redaction_of(self.redactor)),
+            max_repairs=self.agent.max_repairs,
+            attempt_limits=self.attempt_limits,
+            limits=self.limits,
+            share_expected_output=self.agent.share_expected_output,
+            retry=Retries(),
+            clocks=clock.clocks(self.clock),
+            price=self.price,
+        )
+
+
+def trials_elsewhere(cluster: Cluster, trials: RemoteTrials, here: TrialPlan) -> Elsewhere:
+    """Have a cluster run trials, which `here` plans for this machine.
+
+    Raises:
+        UsageError: They need what only this machine has.
+    """
+    agent, asks = trials.agent, here.simulation is not None or ask_models(here.judges)
+    if agent.tools or agent.cassette or here.commands is not None or asks:
+        raise UsageError(
+            "live tools, recordings of them, commands of cases, simulated users and judges that are models "
+            "stay on this machine",
+            remedy="Leave out --executor, or what needs this machine.",
+            field="executor",
+        )
+    return Elsewhere(cluster, partial(_run_trial, trials))
+
+
+_plans: dict[str, TrialPlan] = {}
+_opening = threading.Lock()
+
+
+def _run_trial(
+    trials: RemoteTrials, raw: Mapping[str, Any], number: TrialNumber, versions: Mapping[str, str | None]
+) -> FinishedTrial | None:
+    """Run a trial on a worker, which keeps the agent of its latest run open."""
+    refuse_other_versions(versions)
+    with _opening:
+        if trials.run not in _plans:
+            while _plans:
+                _plans.popitem()[1].agent.close()
+            _plans[trials.run] = trials.plan_here()
+        plan = _plans[trials.run]
+    return record_trial(raw, number, plan, trials.redactor)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from agent_eval.attestations.dsse import UntrustedPack, read_bundle
@@ -13,10 +12,9 @@ from agent_eval.attestations.keys import PublicKey
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.catalog import load_judges
 from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.packs import PackFacts, decision_in, listed_digests, open_run
-from agent_eval.operations.rejudge import JudgesAgain, judged_again, mismatching_cases
+from agent_eval.operations.rejudge import JudgesAgain, case_mismatch, judged_again
 from agent_eval.operations.trust import DECISION, open_trusted
 from agent_eval.storage.json import parse
 
@@ -162,27 +160,21 @@ def _gate(pack: Pack) -> str:
 
 def _replay(pack: Pack, path: Path) -> Replay:
     """Judge the trajectories again. A pack is data: no command and no plug-in that it names is run."""
-    judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs)
     if not pack.manifest.complete:
         return Replay(None, "not checked: the run is not complete")
     try:
-        load_judges(judges.names, judges.configs, allow_plugins=False)
+        rows = judged_again(
+            pack, path, JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs), environ={}
+        )
     except InvalidInput as error:
         return Replay(None, f"not checked: {error.message}")
-    with TemporaryDirectory(prefix="agent-eval-verify-") as directory:
-        try:
-            replayed = judged_again(pack, path, judges, Path(directory), environ={})
-        except AgentEvalError as error:
-            return Replay(False, f"cannot be judged again: {error.message}")
-        return _compared(pack, replayed)
-
-
-def _compared(saved: Pack, replayed: Path) -> Replay:
-    differing = [mismatch.case_id for mismatch in mismatching_cases(saved, replayed)]
+    try:
+        differing = [saved["case_id"] for saved, now in rows if case_mismatch(saved, now) is not None]
+    except AgentEvalError as error:
+        return Replay(False, f"cannot be judged again: {error.message}")
     if not differing:
-        rulings = "; rulings of LLM judges are those of the pack" if saved.summary.judging is not None else ""
+        rulings = "; rulings of LLM judges are those of the pack" if pack.summary.judging is not None else ""
         return Replay(True, f"this version of agent-eval reaches the same verdicts on all cases{rulings}")
-    redacted = saved.config.execution_config.redacted_cases
-    why = "; its judges saw text that is redacted now" if redacted else ""
+    why = "; its judges saw text that is redacted now" if pack.config.execution_config.redacted_cases else ""
     more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
     return Replay(False, f"this version of agent-eval judges {differing[0][:100]!r}{more} otherwise{why}")

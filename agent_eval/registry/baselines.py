@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_eval.contracts import digest
 from agent_eval.contracts.registry import Approval, BaselineEntry, DatasetEntry
 from agent_eval.errors import InvalidInput, InvalidPack
-from agent_eval.evidence.reader import open_pack, refuse_incomplete
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.registry.store import RegistryStore, checked, path_for_registry, path_from_registry
 
 
@@ -58,12 +58,15 @@ def promote_baseline(
     at: str,
     dataset_id: str | None = None,
     notes: str = "",
+    opened: Pack | None = None,
 ) -> tuple[BaselineEntry, Approval]:
     """Do what `set_baseline` does, and record in the same change who approved it and why.
 
+    `opened` is the pack of `run` where it was opened, and so verified, already.
+
     More than six parameters: they are the fields of the entry and of its approval.
     """
-    entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
+    entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes, opened=opened)
     approver, why = checked(approved_by, "approved_by"), checked(rationale, "rationale")
     with store.change("baseline-promote", at=at) as (registry, details):
         identity = digest([registry.audit_length, registry.audit_head, _pinned(entry)])[:12]
@@ -119,9 +122,17 @@ def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
 
 
 def _entry(
-    store: RegistryStore, name: str, run: Path, *, at: str, dataset_id: str | None, notes: str
+    store: RegistryStore,
+    name: str,
+    run: Path,
+    *,
+    at: str,
+    dataset_id: str | None,
+    notes: str,
+    opened: Pack | None = None,
 ) -> BaselineEntry:
-    pack = open_pack(run)
+    """More than six parameters: they are the fields of the entry."""
+    pack = opened or open_pack(run)
     refuse_incomplete(pack.name, pack.manifest)
     _refuse_other(dataset_id, pack.config.dataset_id, run, "run")
     return BaselineEntry(

@@ -56,14 +56,8 @@ def passing(summary: RunSummary) -> str:
 
 
 def not_judged(summary: RunSummary) -> list[str]:
-    """Say which answers and fields of cases nothing in the run looks at, a sentence each."""
+    """Say which fields of cases nothing in the run looks at, a sentence each."""
     sentences = [_ADD_EXPECTATIONS] if expects_nothing(summary) else []
-    if number := summary.answers_not_checked:
-        answers = f"{verb(number, 'The answer', 'The answers')} of {count(number, 'case')}"
-        sentences.append(
-            f"{answers} {verb(number, 'is', 'are')} not checked: expected_output is a text, and no mode "
-            "(exact, contains, regex, numeric) says how to compare it."
-        )
     for name, number in list(summary.fields_not_judged.items())[:_FIELDS_SHOWN]:
         sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}.")
     for name, number in list(summary.nearly_forbidden.items())[:_FIELDS_SHOWN]:
@@ -93,7 +87,6 @@ def expects_nothing(summary: RunSummary) -> bool:
         bool(judged)
         and judged <= _OF_EVERY_RUN < summary.judge_counts.keys() | _OF_EVERY_RUN
         and not summary.fields_not_judged
-        and not summary.answers_not_checked
         and summary.error_cases < summary.total_cases
     )
 

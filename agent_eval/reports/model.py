@@ -73,6 +73,7 @@ class SuiteReport:
         slug: Short name, unique in the evaluation; hostile text like every other.
         suite_path: As given by the user, for the command that reproduces a case.
         comparison: None without a baseline.
+        lack: Why it could not be compared, as a clause; empty where this is the first run.
         baseline_note: Why there is no baseline, or which runs were skipped; may be empty.
         failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
             where there is no comparison, and to tell failing new and changed cases from passing ones.
@@ -88,6 +89,7 @@ class SuiteReport:
     candidate: RunReference
     comparison: Comparison | None = None
     baseline: BaselineInfo | None = None
+    lack: str = ""
     baseline_note: str = ""
     failing: Sequence[CaseResultRow] = ()
     execution: ExecutionConfig | None = None
@@ -105,6 +107,20 @@ class SuiteReport:
     def status(self) -> GateStatus:
         """The status of the gate's decision on this suite."""
         return self.decision.gate_status
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether cases broke by one recorded trace each, of which nothing can be run again."""
+        broke = [row for row in self.decision.cases if row.answer == "broke"]
+        single = [row for row in broke if row.change is None and row.first and row.first.trials == 1]
+        return bool(broke) and len(single) == len(broke)
+
+    @property
+    def base_fails_too(self) -> bool:
+        """Whether the base was run beside the change, and passed no case either."""
+        rows = [*self.reruns.cases, *self.reruns.late] if self.reruns is not None else []
+        trials = [trial for row in rows for trial in row.base]
+        return bool(trials) and all(trial.result != "passed" for trial in trials)
 
     @property
     def nothing_shared(self) -> bool:

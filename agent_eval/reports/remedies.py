@@ -23,6 +23,8 @@ def to_do(suite: SuiteReport) -> str:
     if status is GateStatus.NO_BASELINE:
         if suite.nothing_shared:
             return "Check that every case is meant to change: once merged, this run is the baseline."
+        if suite.lack:
+            return "Nothing, if that is meant; else run main, so that there is a run to compare with."
         return "Nothing: once this has run on main, changes are compared with that run."
     figures = suite.decision.figures
     rose = [_LIMITS[each.name] for each in figures if each.answer == "rose" and each.limit is None]
@@ -70,6 +72,9 @@ def _about_cases(suite: SuiteReport) -> str:
         which = verb(number, "it", "one of them")
         return f"{install} {which} {again}, and read what the agent writes to stderr."
     what = verb(number, "it", "them")
+    if suite.is_recorded:
+        settle = "record 8 trials a case, or let the job run the agent"
+        return f"Look at {what}: what changed is below. To settle it, {settle}."
     if number > NAMED:
         what = "the cause" if causes == 1 else f"the {causes:,} causes"
     return f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."

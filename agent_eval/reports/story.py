@@ -27,6 +27,9 @@ from agent_eval.reports.suite import case_sets, figures, notices_of, other_meani
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
 
+Answer = CaseAnswer | Literal["flaky"]
+"""The gate's answer on a case; `flaky` where it is green and no rerun passed, as at times on main."""
+
 State = Literal["passed", "failed", "inconclusive", "error", "skipped"]
 """How a line of a report is coloured; its words and its sign say the same without colour."""
 
@@ -51,15 +54,17 @@ _STATES: dict[GateStatus, State] = {
     GateStatus.INCONCLUSIVE: "inconclusive",
     GateStatus.NO_BASELINE: "skipped",
 }
-_ANSWERS: dict[CaseAnswer, tuple[State, str]] = {
+_ANSWERS: dict[Answer, tuple[State, str]] = {
     "broke": ("failed", "broke"),
     "open": ("inconclusive", "not settled"),
     "passes-again": ("passed", "passing again"),
+    "flaky": ("skipped", "failing on main at times"),
     "fails-on-main": ("skipped", "failing on main too"),
     "not-rerun": ("skipped", "not run again"),
 }
-_GREEN: dict[CaseAnswer, str] = {
+_GREEN: dict[Answer, str] = {
     "passes-again": "failed once and passed again",
+    "flaky": "failed, as at times on main",
     "fails-on-main": "also [fails|fail] on main",
     "not-rerun": "failed as often before",
 }
@@ -84,7 +89,7 @@ class CaseRow(NamedTuple):
     """A case that newly fails: its answer, and its counts, such as `8/8`; `–` where nothing ran."""
 
     case_id: str
-    answer: CaseAnswer
+    answer: Answer
     state: State
     words: str
     main: str
@@ -213,7 +218,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
     why = in_words(suite.causes, code) if suite.worse and story.state != "passed" else ""
     story = replace(story, why=why, to_do=_unless_said(to_do(suite), sentence))
     story = replace(story, headline=_headline(suite, story), groups=_groups(suite, story))
-    return replace(story, lead=_lead(story))
+    return replace(story, lead=_lead(suite, story))
 
 
 def overall(report: EvaluationReport) -> str:
@@ -271,8 +276,22 @@ def _headline(suite: SuiteReport, story: Story) -> str:
     return words[story.state](suite, story) or one_line(story.sentence.rstrip("."), limit=160)
 
 
-def _lead(story: Story) -> str:
+def _lead(suite: SuiteReport, story: Story) -> str:
     """Say what the headline does not: which cases, and what a reader must know first."""
+    # The gate's own words that are replaced; what stands before them, such as by whose rules, is kept.
+    own = _OWN_WORDS.search(story.sentence)
+    before, words = story.sentence[: own.start()] if own is not None else "", ""
+    if own is not None and story.state == "failed" and suite.is_recorded:
+        ids, number = [row.case_id for row in story.cases if row.answer == "broke"], len(suite.blocking)
+        it, each = verb(number, "it is", "they are"), verb(number, "it", "each")
+        words = f"{named(ids)} passed on main and {verb(number, 'fails', 'fail')} here. One recorded run of "
+        words += f"{each} cannot rule out that {it} flaky."
+    elif own is not None and story.state == "failed" and len(suite.worse) > NAMED and crashed(suite.worse):
+        words = "Main passes them: look at this change."
+    elif own is not None and story.state == "skipped" and suite.lack:
+        words = f"{passing(suite.candidate.summary)} Whether a case got worse was not looked at."
+    if words:
+        return f"{before}{words}"
     if story.state != "passed":
         return "" if story.sentence.rstrip(".") == story.headline else story.sentence
     before, nothing, _ = story.sentence.partition("Nothing broke")
@@ -284,6 +303,9 @@ def _lead(story: Story) -> str:
         if answer != "fails-on-main"  # a note says in which of main's runs
     }
     return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
+
+
+_OWN_WORDS = re.compile(r"[\d,]+ of [\d,]+ cases flipped|[\d,]+ cases broke|First run: nothing to compare")
 
 
 def clause(text: str, limit: int = 160) -> str:
@@ -299,12 +321,15 @@ def rest_of(text: str) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """Divide a text after its first clause; the name of a file before a colon is none."""
-    first, _, rest = text.partition(". ")
-    before, colon, after = first.partition(": ")
-    if colon and before.count(" ") > 1:
-        return before, f"{after}. {rest}" if rest else after
-    return first.rstrip("."), rest
+    """Divide a text after its first clause; the name of a file before a colon is none, nor is one in code."""
+    ends = [match for match in _ENDS.finditer(text) if match.lastgroup]
+    if ends and ends[0]["colon"] and text[: ends[0].start()].count(" ") > 1:
+        return text[: ends[0].start()], text[ends[0].end() :]
+    end = next((match.start() for match in ends if match["stop"]), len(text))
+    return text[:end].rstrip("."), text[end + 2 :]
+
+
+_ENDS = re.compile(r"""`[^`]*`|"[^"]*"|(?P<colon>: )|(?P<stop>\. )""")
 
 
 def _green(suite: SuiteReport, story: Story) -> str:
@@ -339,6 +364,8 @@ def _red(suite: SuiteReport, story: Story) -> str:
             which = "all" if len(suite.worse) == total else f"{len(suite.worse):,} of"
             return f"The agent crashes on {which} {count(total, 'case')}"
         not_rerun = sum(row.answer == "not-rerun" for row in story.cases)
+        if suite.is_recorded:
+            return f"{_of_cases(len(worse), total).replace(' case', ' recorded case')} regressed"
         more = f"; {not_rerun:,} more newly {verb(not_rerun, 'fails', 'fail')}" if not_rerun else ""
         return f"{_of_cases(len(worse), total)} regressed{more}"
     unsafe = [finding for finding in decision.safety if finding.answer == "blocks"]
@@ -383,7 +410,8 @@ def _of_cases(number: int, total: int) -> str:
 
 
 def _not_compared(suite: SuiteReport, _story: Story) -> str:
-    return f"Not compared: {'every case is new or changed' if suite.nothing_shared else 'no baseline yet'}"
+    why = "every case is new or changed" if suite.nothing_shared else suite.lack or "no baseline yet"
+    return f"Not compared: {why}"
 
 
 def _share(counts: TrialCounts) -> str:
@@ -394,11 +422,13 @@ def _share(counts: TrialCounts) -> str:
 
 
 def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
-    state, words = _ANSWERS[row.answer]
+    passed = row.change is None or row.change.passed > 0
+    answer: Answer = "flaky" if row.answer == "passes-again" and not passed and not is_old else row.answer
+    state, words = _ANSWERS[answer]
     if is_old and row.answer == "fails-on-main":
         words = "failing on the base too"
     main, first, base, change = map(_counts, (row.on_main, row.first, row.base, row.change))
-    return CaseRow(row.case_id, row.answer, state, words, main, first, base, change, row.reason)
+    return CaseRow(row.case_id, answer, state, words, main, first, base, change, row.reason)
 
 
 def _counts(counts: TrialCounts | None) -> str:
@@ -577,6 +607,12 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     has_agent = suite.execution is None or suite.execution.agent is not None
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
     headline, sentence, advice = (text.format(**words) for text in texts)
+    if fault is Fault.AGENT and has_agent and suite.base_fails_too:
+        headline, sentence = (
+            f"{headline}, and so does the base",
+            f"{sentence} That says nothing of this change.",
+        )
+        advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

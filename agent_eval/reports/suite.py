@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from agent_eval.contracts import Comparison, Metric, RunReference
 from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
+from agent_eval.reports.causes import crashed
 from agent_eval.reports.counts import passing, redacted
 from agent_eval.reports.model import BaselineInfo, SuiteReport
 from agent_eval.text.escape import one_line
@@ -71,7 +72,9 @@ def figures(suite: SuiteReport) -> list[str]:
         words.append(f"pass rate {_moved(rate)}")
     # A case that broke may pass in the first run, so that the comparison alone would not count it.
     broke = [row for row in suite.judged_cases if row.answer == "broke"]
-    words.append(f"{len(broke) or len(suite.worse):,} regressed")
+    is_open = not broke and bool(suite.blocking)
+    regressed = len(suite.worse) if crashed(suite.worse) else len(broke) or len(suite.worse)
+    words.append(f"{len(suite.blocking):,} not settled" if is_open else f"{regressed:,} regressed")
     words.append(f"{comparison.overview.improved_cases:,} improved")
     words += [
         f"cost {_ratio(metric)}"

@@ -212,9 +212,9 @@ def without_new_directories(path: Path) -> Iterator[None]:
 
 
 class HashedFile:
-    """A new file that is written piece by piece, hashed, and synced when closed. A context manager.
+    """A new file that is written piece by piece and hashed. A context manager.
 
-    The file's directory must exist.
+    The file's directory must exist; that it is a new one (`new_directory`) makes the file durable.
 
     Raises:
         OSError: The file exists already, or cannot be written.
@@ -237,17 +237,11 @@ class HashedFile:
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        """Sync and close the file, unless it is closed already."""
-        if self._file.closed:
-            return
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self.discard()
+        """Close the file; closing it again has no effect."""
+        self._file.close()
 
     def discard(self) -> None:
-        """Close the file without syncing, because its content is not needed."""
+        """Close the file whether or not all of it can be written, because its content is not needed."""
         with suppress(OSError):
             self._file.close()
 
@@ -257,10 +251,7 @@ class HashedFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
+        (self.close if kind is None else self.discard)()
 
 
 def write_unsynced(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from typing_extensions import override
 
 from agent_eval.contracts import SHARD_CASES, Case, Suite, SuiteHeader
-from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.storage.files import open_regular, read_bytes, reading_failed, sha256_bytes, sha256_file
 from agent_eval.storage.json import DEFAULT_LIMITS, parse, parse_and_encode
 from agent_eval.suites.document import (
@@ -57,6 +57,15 @@ class SuiteSource:
     def case_count(self) -> int:
         """Number of cases."""
         return self.document.case_count
+
+    def refuse_empty(self) -> None:
+        """Refuse a suite without cases (NothingMeasured): nothing measured is not a pass."""
+        if not self.case_count:
+            raise NothingMeasured(
+                f"{self.path}: the suite has no cases, so nothing would be measured",
+                remedy="Add cases to it, or name another suite.",
+                file=str(self.path),
+            )
 
     @property
     def shards(self) -> list[Shard]:

@@ -147,7 +147,7 @@ def _wrong_version(
         return (
             "metadata.schema_version",
             f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
-            f"`agent-eval schema migrate --input {report.path} --output NEW.json --target-version "
+            f"`agent-eval schema migrate {report.path} NEW.json --target-version "
             f"{require_version}` writes it in that version; or require the version it has.",
         )
     if version is None and header is not None:

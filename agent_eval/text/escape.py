@@ -30,6 +30,10 @@ _FIRST = re.compile(_STARTS)
 _LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
 # Text that a sentence sets as code, with its punctuation; or a word.
 _PIECE = re.compile(r"(\(?)`([^`]+)`([,;:.?)]{0,2})(?=\s|$)|(\S+)")
+# What becomes code, without the quotation marks around it and the punctuation behind it.
+_QUOTED = re.compile(
+    r"""(?:(?P<mark>["'])(?P<quoted>(?:(?!(?P=mark)).)+)(?P=mark)|(?P<text>.*[^\W_].*?|.+))(?P<end>[,;:.]?)"""
+)
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:/[A-Za-z0-9._~/?#&=%+,@-]*)?")
 
 
@@ -73,7 +77,9 @@ def prose(text: str, *, limit: int = 400, begins_line: bool = True) -> str:
 
     def close() -> None:
         if loose:
-            pieces.append(code_span(" ".join(loose), limit=limit))
+            match = _QUOTED.fullmatch(" ".join(loose))
+            assert match is not None
+            pieces.append(f"{code_span(match['quoted'] or match['text'], limit=limit)}{match['end']}")
             loose.clear()
 
     for opening, code, closing, word in _PIECE.findall(one_line(text, limit=limit)):

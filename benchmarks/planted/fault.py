@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.benchmarks.archetypes import Archetype
-from agent_eval.benchmarks.scenario import Call, Json, Scenario
+from agent_eval.benchmarks.archetypes import Archetype, Call, Json, Scenario
 from agent_eval.errors import FailureKind
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_eval.benchmarks.scenario import Call, Json
+from agent_eval.benchmarks.archetypes import Call, Json
 from agent_eval.errors import FailureKind
 from benchmarks.planted.fault import Fault, Subject
 

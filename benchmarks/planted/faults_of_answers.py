@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent_eval.benchmarks.scenario import Call, Json
+from agent_eval.benchmarks.archetypes import Call, Json
 from agent_eval.errors import FailureKind
 from benchmarks.planted.fault import Fault, Subject
 from benchmarks.planted.faults_of_acts import example_of, other_value

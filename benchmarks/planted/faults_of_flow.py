@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent_eval.benchmarks.scenario import Call
+from agent_eval.benchmarks.archetypes import Call
 from agent_eval.errors import FailureKind
 from benchmarks.planted.fault import Fault, Subject
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_eval.benchmarks.scenario import Call
+from agent_eval.benchmarks.archetypes import Call
 from benchmarks.planted.fault import Subject
 from benchmarks.planted.faults_of_acts import example_of
 from benchmarks.planted.faults_of_flow import COST_LIMIT_USD, LATENCY_LIMIT_MS

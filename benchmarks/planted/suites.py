@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from agent_eval.benchmarks.archetypes import archetype
+from agent_eval.benchmarks.archetypes import Json, archetype
 from agent_eval.benchmarks.generate import SuiteRequest, generate_suite, numbered, record, scenario_of
-from agent_eval.benchmarks.scenario import Json
 from benchmarks.planted.fault import Subject
 from benchmarks.planted.faults import PLANTED, Planter
 from benchmarks.planted.oddities import OddityPlanter

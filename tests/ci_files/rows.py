@@ -14,11 +14,7 @@ from agent_eval.config.table import options_of
 IMAGE = "ghcr.io/your-organisation/agent-eval:v1"
 """Where the image lives until `init --image` or a person says it."""
 
-FIRST = (
-    ("suite", "suites/starter_suite.json"),
-    ("min-pass-rate", "0.95"),
-    ("preset", "pull-request"),
-)
+FIRST = (("suite", "suites/starter_suite.json"), ("min-pass-rate", "0.95"), ("preset", "pull-request"))
 """Inputs that a file for several jobs gives, with their values: one of them is no `agent-eval ci`."""
 
 NAMES_VARIABLES = frozenset({"variables", "headers"})

@@ -21,13 +21,7 @@ pytestmark = [pytest.mark.container, pytest.mark.slow]
 GUIDE = ROOT / "docs" / "guides" / "docker.md"
 USER = 1001
 USERS = {"root": "0:0", "a user of the runner": "1001:1001", "an arbitrary user of OpenShift": "1000740000:0"}
-HARDENED = Run(
-    arguments=(),
-    read_only=True,
-    offline=True,
-    powerless=True,
-    tmpfs=("/tmp",),
-)
+HARDENED = Run(arguments=(), read_only=True, offline=True, powerless=True, tmpfs=("/tmp",))
 WITHOUT_HOME = ("/usr/bin/env", "--unset=HOME", "/entrypoint")
 AGENT = """\
 import json, os, sys

@@ -84,14 +84,7 @@ def test_its_git_fetches_what_a_checkout_lacks(image: Image, tmp_path: Path):
     with serving(tmp_path / "host") as host:
         url = host.add("shop.git", tmp_path / "shop")
         inside = (
-            "run",
-            "--isolation",
-            "chroot",
-            image.container,
-            "--",
-            "git",
-            "ls-remote",
-            url,
+            *("run", "--isolation", "chroot", image.container, "--", "git", "ls-remote", url),
             "refs/heads/main",
         )
         assert image.buildah(*inside) == f"{head}\trefs/heads/main"

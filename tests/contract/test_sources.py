@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.ci.config import INPUTS, OUTPUTS
+from agent_eval.config.gone import COMMANDS, OPTIONS
+from agent_eval.config.options import variable
+from agent_eval.config.rows.file import KEYS
+from agent_eval.config.table import FLAGS
+
 ROOT = Path(__file__).parents[2]
 
 # Written with a class of one letter each, so that this file does not find itself.
@@ -49,6 +55,62 @@ def test_no_file_names(what):
         if pattern.search(line)
     ]
     assert not found, f"{what}:\n" + "\n".join(found)
+
+
+NAMES_WHAT_IS_GONE = {
+    "CHANGELOG.md": "says when it went",
+    "tests/fixtures/packs/0.1.0/README.md": "has the commands of that version",
+    "tests/contract/test_sources.py": "is this table",
+    "tests/container/docker.py": "calls `env --ignore-environment`",
+    **dict.fromkeys(("scripts/release.py", "scripts/release_local.sh"), "has a `--layout` of its own"),
+    **dict.fromkeys((".github/workflows/release.yml", "tests/contract/test_release.py"), "call that script"),
+    **dict.fromkeys(
+        (
+            *("tests/e2e/test_dask.py", "tests/e2e/test_gate_outcomes.py", "tests/unit/ci/test_config.py"),
+            *("tests/unit/benchmarks/test_generate.py", "tests/unit/cli/test_options_agent.py"),
+            *(
+                "tests/unit/cli/test_rejudge.py",
+                "tests/unit/config/test_gone.py",
+                "tests/unit/cli/test_history.py",
+            ),
+        ),
+        "tests that it is refused",
+    ),
+    **dict.fromkeys(
+        ("agent_eval/storage/redaction_rules.py", "tests/unit/processes/test_signer_variables.py"),
+        "a job that still sets the variable must be told so in words that are not redacted",
+    ),
+}
+"""By file: why it may name an option, variable, input or command that is gone."""
+
+
+def of_what_is_gone() -> re.Pattern[str]:
+    """As flag, as variable of a job, as line of its inputs, as command."""
+    there = {name for row in (*FLAGS, *INPUTS) for name in row.names}
+    names = sorted({*OPTIONS, *KEYS} - there)
+    inputs = [name for name in names if "-" in name and name not in {output.name for output in OUTPUTS}]
+    flags, lines = ("|".join(map(re.escape, each)) for each in (names, inputs))
+    return re.compile(
+        rf"(?<![\w-])--(?:{flags})(?![\w-])|\b(?:{'|'.join(map(variable, names))})\b"
+        rf"|^\s*(?:- )?(?:{lines}):|agent-eval (?:{'|'.join(COMMANDS)})\b",
+        re.MULTILINE,
+    )
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: nothing says what is committed")
+def test_no_file_names_an_option_that_is_gone() -> None:
+    gone = of_what_is_gone()
+    found = {name: sorted(set(gone.findall(text))) for name, text in committed_texts() if gone.search(text)}
+    assert {name: names for name, names in found.items() if name not in NAMES_WHAT_IS_GONE} == {}
+    assert sorted(NAMES_WHAT_IS_GONE.keys() - found.keys()) == [], "exceptions that are none"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["run: agent-eval ci --base-cache x", "  base-cache: x", "AGENT_EVAL_BASE_CACHE=x", "`--max-steps 3`"],
+)
+def test_an_option_that_is_gone_is_found_in_a_flag_a_variable_and_an_input(line: str) -> None:
+    assert of_what_is_gone().search(line)
 
 
 def test_every_room_with_modules_is_a_package():

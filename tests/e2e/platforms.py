@@ -71,14 +71,23 @@ class CiPlatform(ABC):
 
     workspace: Path
     violations: list[str]
+    runner: Any
 
     @abstractmethod
+    def start(self) -> None:
+        """Make the runner, once the server has an address."""
+
     def write_suite(self, *cases: dict[str, Any]) -> None:
         """Write `suite.json` into the checkout."""
+        self.runner.write_suite(*cases)
 
-    @abstractmethod
     def push(self, **inputs: str) -> Ended:
         """Run `BASE` on main, whose evidence is kept."""
+        return self.ended(self.runner.push(BASE, **inputs))
+
+    def ended(self, step: Any) -> Ended:
+        """Read how a step of the runner ended."""
+        return Ended(step.code, step.log + (step.summary if hasattr(step, "summary") else step.report))
 
     @abstractmethod
     def change(self, number: int = 500, **inputs: str) -> Ended:
@@ -130,31 +139,26 @@ class OnGitHub(CiPlatform):
         self._root = root
 
     def start(self) -> None:
-        """Make the runner, once the server has an address."""
         self.runner = Runner(self._root, self.github)
         self.workspace = self.runner.workspace
-
-    def write_suite(self, *cases: dict[str, Any]) -> None:
-        self.runner.write_suite(*cases)
 
     def push(self, **inputs: str) -> Ended:
         step = self.runner.push(run_id=BASE, **inputs)
         self.runner.upload(step, BASE)
-        return Ended(step.code, step.log + step.summary)
+        return self.ended(step)
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         files = {path.name: path.read_bytes() for path in self.workspace.iterdir() if path.is_file()}
         head = None if self.runner.commits_files else change_of(BASE_SHA, files)
-        step = self.runner.pull_request(run_id=number, head=head, **inputs)
-        return Ended(step.code, step.log + step.summary)
+        return self.ended(self.runner.pull_request(run_id=number, head=head, **inputs))
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:
-        step = self.runner.pull_request(run_id=510, fork=True, event="pull_request_target", **inputs)
-        return Ended(step.code, step.log + step.summary)
+        return self.ended(
+            self.runner.pull_request(run_id=510, fork=True, event="pull_request_target", **inputs)
+        )
 
     def fork(self, **inputs: str) -> Ended:
-        step = self.runner.pull_request(run_id=511, fork=True, **inputs)
-        return Ended(step.code, step.log + step.summary)
+        return self.ended(self.runner.pull_request(run_id=511, fork=True, **inputs))
 
     def run_without_evidence(self) -> None:
         self.github.add_run(BASE, head_sha=BASE_SHA)
@@ -191,29 +195,20 @@ class OnGitLab(CiPlatform):
         self._root = root
 
     def start(self) -> None:
-        """Make the runner, once the server has an address."""
         self.runner = GitLabRunner(self._root, self.gitlab)
         self.workspace = self.runner.repository.top
 
-    def write_suite(self, *cases: dict[str, Any]) -> None:
-        self.runner.write_suite(*cases)
-
-    def push(self, **inputs: str) -> Ended:
-        step = self.runner.push(BASE, **inputs)
-        return Ended(step.code, step.log + step.report)
-
     def change(self, number: int = 500, **inputs: str) -> Ended:
-        step = self.runner.merge_request(number, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.merge_request(number, **inputs))
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:
-        step = self.runner.merge_request(510, source=FORK, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.merge_request(510, source=FORK, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
         self.gitlab.fail("GET", "/jobs", 404, times=9)
-        step = self.runner.merge_request(511, source=FORK, runs_in=FORK, gitlab_token="", **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(
+            self.runner.merge_request(511, source=FORK, runs_in=FORK, gitlab_token="", **inputs)
+        )
 
     def run_without_evidence(self) -> None:
         self.gitlab.add_pipeline(BASE, sha=self.runner.base)
@@ -253,28 +248,19 @@ class OnBuildkite(CiPlatform):
         self._root = root
 
     def start(self) -> None:
-        """Make the runner, once the server has an address."""
         self.runner = BuildkiteRunner(self._root, self.buildkite)
         self.workspace = self.runner.repository.top
 
-    def write_suite(self, *cases: dict[str, Any]) -> None:
-        self.runner.write_suite(*cases)
-
-    def push(self, **inputs: str) -> Ended:
-        step = self.runner.push(BASE, **inputs)
-        return Ended(step.code, step.log + step.report)
-
     def change(self, number: int = 500, **inputs: str) -> Ended:
-        step = self.runner.pull_request(number, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.pull_request(number, **inputs))
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:
-        step = self.runner.pull_request(510, source=FORK_OF_BUILDKITE, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.pull_request(510, source=FORK_OF_BUILDKITE, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
-        step = self.runner.pull_request(511, source=FORK_OF_BUILDKITE, buildkite_token="", **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(
+            self.runner.pull_request(511, source=FORK_OF_BUILDKITE, buildkite_token="", **inputs)
+        )
 
     def run_without_evidence(self) -> None:
         self.buildkite.add_build(BASE, commit=self.runner.base)
@@ -306,28 +292,19 @@ class OnCircleCI(CiPlatform):
         self._root = root
 
     def start(self) -> None:
-        """Make the runner, once the server has an address."""
         self.runner = CircleCIRunner(self._root, self.circleci)
         self.workspace = self.runner.repository.top
 
-    def write_suite(self, *cases: dict[str, Any]) -> None:
-        self.runner.write_suite(*cases)
-
-    def push(self, **inputs: str) -> Ended:
-        step = self.runner.push(BASE, **inputs)
-        return Ended(step.code, step.log + step.report)
-
     def change(self, number: int = 500, **inputs: str) -> Ended:
-        step = self.runner.branch(number, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.branch(number, **inputs))
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:
-        step = self.runner.branch(510, environ={"CIRCLE_PR_NUMBER": "7"}, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.branch(510, environ={"CIRCLE_PR_NUMBER": "7"}, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
-        step = self.runner.branch(511, environ={"CIRCLE_BRANCH": "pull/7"}, circleci_token="", **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(
+            self.runner.branch(511, environ={"CIRCLE_BRANCH": "pull/7"}, circleci_token="", **inputs)
+        )
 
     def run_without_evidence(self) -> None:
         self.circleci.add_pipeline(BASE, source={"revision": self.runner.base})
@@ -359,32 +336,23 @@ class OnJenkins(CiPlatform):
         self._root = root
 
     def start(self) -> None:
-        """Make the runner, once the server has an address."""
         self.runner = JenkinsRunner(self._root, self.jenkins)
         self.workspace = self.runner.repository.top
         self.jenkins.builds[MAIN] = []
 
-    def write_suite(self, *cases: dict[str, Any]) -> None:
-        self.runner.write_suite(*cases)
-
-    def push(self, **inputs: str) -> Ended:
-        step = self.runner.push(BASE, **inputs)
-        return Ended(step.code, step.log + step.report)
-
     def change(self, number: int = 500, **inputs: str) -> Ended:
-        step = self.runner.pull_request(**inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.pull_request(**inputs))
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:
-        step = self.runner.pull_request(environ={"CHANGE_FORK": "mallory"}, **inputs)
-        return Ended(step.code, step.log + step.report)
+        return self.ended(self.runner.pull_request(environ={"CHANGE_FORK": "mallory"}, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
         self.jenkins.anonymous_may_read = True
-        step = self.runner.pull_request(
-            environ={"CHANGE_FORK": "mallory"}, jenkins_token="", jenkins_user="", **inputs
+        return self.ended(
+            self.runner.pull_request(
+                environ={"CHANGE_FORK": "mallory"}, jenkins_token="", jenkins_user="", **inputs
+            )
         )
-        return Ended(step.code, step.log + step.report)
 
     def run_without_evidence(self) -> None:
         self.jenkins.add_build(MAIN, BASE, self.runner.base, None)

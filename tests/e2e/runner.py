@@ -152,12 +152,7 @@ class Runner:
             },
         }
         return self.start(
-            event,
-            payload,
-            run_id,
-            sha("trial merge"),
-            f"pull/{PULL}/merge",
-            inputs,
+            *(event, payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs),
             attempt=attempt,
             checkout=checkout or head,
             environ=environ,
@@ -309,6 +304,16 @@ def orders(total: int = 4, *, bad: tuple[int, ...] = ()) -> list[dict[str, Any]]
     return [order(number, escalates=number in bad) for number in range(1, total + 1)]
 
 
+def live_order(number: int) -> dict[str, Any]:
+    """A case without a recorded trace, whose agent must look the order up and not escalate."""
+    return {
+        "case_id": f"order-{number}",
+        "input": f"Where is order {number}?",
+        "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
+        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
+    }
+
+
 def zipped(files: dict[str, bytes]) -> bytes:
     """A zip archive."""
     buffer = io.BytesIO()
@@ -324,4 +329,4 @@ def unzipped(data: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-__all__ = ["REPOSITORY", "Runner", "Step", "obeyed", "order", "orders", "unzipped", "zipped"]
+__all__ = ["REPOSITORY", "Runner", "Step", "live_order", "obeyed", "order", "orders", "unzipped", "zipped"]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
-from tests.e2e.runner import Runner
 
 
 def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
@@ -27,22 +26,11 @@ def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
 
 def run(path: Path, *options: str) -> Ended:
     return agent_eval(
-        "run",
-        "--format",
-        "json",
-        "--suite",
-        str(path),
-        "--out",
+        *("run", "--format", "json", "--suite", str(path), "--out"),
         str(path.with_suffix("")),
         *options,
         cwd=path.parent,
     )
-
-
-def leaving_texts_unchecked(directory: Path) -> tuple[str, str]:
-    """The options of a run whose configuration compares a text only where its case names a mode."""
-    (directory / "judges.json").write_text('{"final_output": {"mode": "values"}}')
-    return "--judge-config", "judges.json"
 
 
 def summary(path: Path, *options: str) -> dict[str, Any]:
@@ -58,26 +46,6 @@ def test_a_text_without_a_mode_is_compared_exactly_and_a_failure_says_so(tmp_pat
     said = " ".join(run(wrong, "--format", "text").out.split())
     assert said.startswith("FAILED book: final_output:")
     assert "(expected_output without a mode: compared exactly)" in said
-
-
-def test_answers_that_a_configuration_leaves_unchecked_are_said_first_and_no_pass_under_release(
-    tmp_path: Path,
-) -> None:
-    before = write(tmp_path / "before.json", output="Rome", expected="Paris")
-    now = write(tmp_path / "now.json", output="Rome", expected="Paris")
-    unchecked = leaving_texts_unchecked(tmp_path)
-    assert summary(before, *unchecked)["answers_not_checked"] == 1
-    first, second, *_ = run(now, "--format", "text", *unchecked).out.splitlines()
-    assert first.startswith("1 of 1 cases passed")
-    assert second.startswith("The answer of 1 case is not checked")
-    packs = ("--baseline", str(before.with_suffix("")), "--candidate", str(now.with_suffix("")))
-    delta = str(tmp_path / "delta.json")
-    assert agent_eval("compare", *packs, "--out", delta, cwd=tmp_path).code == 0
-    codes = {
-        preset: agent_eval("gate", "--compare", delta, *packs, "--preset", preset, cwd=tmp_path).code
-        for preset in ("pull-request", "release")
-    }
-    assert codes == {"pull-request": 0, "release": 3}
 
 
 def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
@@ -122,7 +90,7 @@ def test_a_suite_that_expects_nothing_yet_says_so_with_what_to_add(tmp_path: Pat
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path: Path, layout: str) -> None:
-    path = write(tmp_path / "suite.json", output="Rome", expected="Paris")
+    path = write(tmp_path / "suite.json", output="Paris", expected="Paris")
     suite = json.loads(path.read_text())
     (case,) = suite["cases"]
     trial = {"trace": case["trace"]}
@@ -136,8 +104,7 @@ def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path
     ]
     suite["cases"] = [{**case, **fields, "case_id": f"case-{n}"} for n, fields in enumerate(more)]
     path.write_text(json.dumps(suite))
-    counted = summary(path, "--set", f"evidence.layout={layout}", *leaving_texts_unchecked(tmp_path))
-    assert counted["answers_not_checked"] == 5
+    counted = summary(path, "--set", f"evidence.layout={layout}")
     assert counted["fields_not_judged"] == {"metadata.canaries": 1, "must_not_call": 2}
     verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
     assert verified.code == 0, verified
@@ -151,24 +118,6 @@ def test_a_crashed_attempt_is_an_error_whichever_judges_judge_it_again(tmp_path:
     crash = json.loads((tmp_path / "again" / "cases" / "crash" / "verdicts.json").read_bytes())
     assert crash["outcome"] == "error"
     assert crash["verdicts"][0]["reason"] == "the agent exited with code 3: crashed on purpose"
-
-
-def test_ci_says_it_in_its_summary_and_a_first_release_does_not_pass(runner: Runner) -> None:
-    case = {
-        "case_id": "capital",
-        "expected_output": "Paris",
-        "regex_patterns": ["."],
-        "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Rome"}],
-    }
-    runner.write_suite(case)
-    leaving_texts_unchecked(runner.workspace)
-    step = runner.push(min_pass_rate="0.5", judge_config="judges.json")
-    assert "The answer of 1 case is not checked" in step.summary
-    assert step.code == 0
-    (runner.workspace / "gate.yml").write_text("preset: release\n")
-    released = runner.push(min_pass_rate="0.5", policy="gate.yml", judge_config="judges.json")
-    assert (released.code, released.outcome) == (1, "failed")
-    assert "The answer of 1 case is not checked" in released.summary
 
 
 SAID = {"idx": 0, "actor": "agent", "type": "message", "output": {"total": 7}}

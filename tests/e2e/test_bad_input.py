@@ -151,25 +151,13 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, source in (("baseline", GOOD), ("candidate", BAD)):
             out = f"{layout}/{name}"
             agent_eval(
-                "run",
-                "--format",
-                "json",
-                "--suite",
-                source,
-                "--out",
-                out,
-                "--set",
-                f"evidence.layout={layout}",
+                *("run", "--format", "json", "--suite", source, "--out", out),
+                *("--set", f"evidence.layout={layout}"),
                 cwd=here,
             ).json()
         agent_eval(
-            "compare",
-            "--format",
-            "json",
-            "--baseline",
-            f"{layout}/baseline",
-            "--candidate",
-            f"{layout}/candidate",
+            *("compare", "--format", "json", "--baseline", f"{layout}/baseline"),
+            *("--candidate", f"{layout}/candidate"),
             cwd=here,
         ).json()
     return here
@@ -254,13 +242,7 @@ def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: P
     (tmp_path / "zip").write_bytes(b"PK\x03\x04 but not really")
     before = tree(tmp_path)
     ended = agent_eval(
-        "compare",
-        "--baseline",
-        where,
-        "--candidate",
-        packs / "files/candidate",
-        "--out",
-        "d.json",
+        *("compare", "--baseline", where, "--candidate", packs / "files/candidate", "--out", "d.json"),
         cwd=tmp_path,
     )
     refused(ended, words=(where,))
@@ -287,13 +269,7 @@ def test_gate_refuses_a_broken_configuration(
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, ("delta.json",)),
-        ("{}", ("comparison",)),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [(None, ("delta.json",)), ("{}", ("comparison",))])
 def test_gate_refuses_what_is_not_a_comparison(
     text: str | None, words: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -91,26 +91,14 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
     answers = [Step(text=EVERYTHING, calls=[("lookup_order", {"said": EVERYTHING})]), Step(text=EVERYTHING)]
     with FakeOpenAi(*answers, *answers) as model:
         hosted = (
-            "--agent",
-            "openai:small",
-            "--set",
-            f"agent.base_url={model.base_url}",
-            "--format",
-            "text",
+            *("--agent", "openai:small", "--set", f"agent.base_url={model.base_url}", "--format", "text"),
             "--verbose",
         )
         call("run", "--suite", "suite.json", "--out", "hosted", *hosted)
     with FakeOpenAi(Step(status=400, body=json.dumps({"error": {"message": EVERYTHING}}).encode())) as model:
         call(
-            "run",
-            "--suite",
-            "suite.json",
-            "--out",
-            "refused",
-            "--agent",
-            "openai:small",
-            "--set",
-            f"agent.base_url={model.base_url}",
+            *("run", "--suite", "suite.json", "--out", "refused", "--agent", "openai:small"),
+            *("--set", f"agent.base_url={model.base_url}"),
         )
     assert call("rejudge", "--run", "loop", "--out", "q", *judges).code in (0, 4)
     assert call("rejudge", "--run", "p", "--out", "r", *judges).code == 0

@@ -74,12 +74,8 @@ def judged_case(name: str) -> dict[str, Any]:
 
 def model_of(server: FakeOpenAi) -> tuple[str, ...]:
     return (
-        "--provider",
-        "openai",
-        "--set",
-        "judge_model.model=small",
-        "--set",
-        f"judge_model.base_url={server.base_url}",
+        *("--provider", "openai", "--set", "judge_model.model=small"),
+        *("--set", f"judge_model.base_url={server.base_url}"),
     )
 
 
@@ -106,16 +102,7 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         session(
             *judge, "--out", "votes", "--set", "judge_model.votes=3", *model, "--verbose", "--format", "text"
         )
-        session(
-            "rejudge",
-            "--run",
-            "votes",
-            "--out",
-            "reused",
-            "--judge",
-            "llm",
-            *model,
-        )
+        session("rejudge", "--run", "votes", "--out", "reused", "--judge", "llm", *model)
         assert asked == 4
         assert server.authorizations[0] == f"Bearer {CANARIES['DEPLOY_KEY']}"
     for out, step in (
@@ -165,14 +152,9 @@ def test_no_secret_of_a_conversation_is_in_its_pages_its_pack_or_its_log(session
         del suite["baseUrl"]
         (session.place / "suite.json").write_text(json.dumps(suite))
         words = (
-            "run",
-            "suite.json",
-            "--set",
-            f"agent.base_url={agent.url}",
+            *("run", "suite.json", "--set", f"agent.base_url={agent.url}"),
             *model_of(model),
-            "--debug",
-            "--loops",
-            "2",
+            *("--debug", "--loops", "2"),
         )
         ran = session(*words, "--cassette", "kept.json", "--verbose", "--format", "text")
         assert agent.bodies("message")

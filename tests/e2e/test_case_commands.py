@@ -59,16 +59,8 @@ def place(tmp_path: Path) -> Path:
 
 def command(*more: str, agent: str = PROGRAM) -> list[str]:
     return [
-        "run",
-        "--suite",
-        "suite.json",
-        "--out",
-        "out",
-        "--set",
-        "evidence.layout=files",
-        "--agent",
-        agent,
-        *more,
+        *("run", "--suite", "suite.json", "--out", "out", "--set", "evidence.layout=files"),
+        *("--agent", agent, *more),
     ]
 
 
@@ -177,9 +169,7 @@ def test_tear_down_runs_after_a_crash_and_a_time_out(place: Path) -> None:
         "good": None,
     }
     assert [line for line in log(place) if line.startswith("teardown")] == [
-        "teardown agent-crashes",
-        "teardown agent-hangs",
-        "teardown good",
+        *("teardown agent-crashes", "teardown agent-hangs", "teardown good")
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, unzipped
+from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, live_order, unzipped
 from tests.extent import WHOLE_JOB
 from tests.fakes.commits import tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
@@ -35,19 +35,9 @@ os.execv(sys.executable, [sys.executable, "-m", "agent_eval", "ci"])
 """
 
 
-def case(number: int) -> dict[str, Any]:
-    """A case without a recorded trace, whose agent must look the order up and not escalate."""
-    return {
-        "case_id": f"order-{number}",
-        "input": f"Where is order {number}?",
-        "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
-        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-    }
-
-
 def write(runner: Runner, body: str = "", *, total: int = 4) -> None:
     """The suite, and an agent that does what it should unless `body` says otherwise."""
-    runner.write_suite(*(case(number) for number in range(1, total + 1)))
+    runner.write_suite(*(live_order(number) for number in range(1, total + 1)))
     usual = 'said, tools = "It is on its way.", ["lookup_order"]\n'
     (runner.workspace / "agent.py").write_text(AGENT.format(body=usual + body))
     runner.commits_files = True
@@ -81,9 +71,7 @@ def test_agent__that_writes_into_the_runners_files_gains_nothing(runner: Runner,
         assert "`GITHUB_OUTPUT`, `GITHUB_STEP_SUMMARY`." in shown
 
 
-def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__first_run_then_a_regression_that_is_named_and_blocked(runner: Runner) -> None:
     write(runner)
     first = runner.push(agent_command=COMMAND, parallel="4", min_pass_rate="1")
     assert (first.code, first.outcome, first.outputs["pass-rate"]) == (0, "no-baseline", "1")
@@ -92,8 +80,8 @@ def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
     write(runner, at(2, "tools.append('escalate')"))
     step = runner.pull_request(agent_command=COMMAND, agent_env="LANG", max_repairs="1")
     assert (step.code, step.outcome, step.outputs["regressed-cases"]) == (1, "failed", "1")
-    assert step.outputs["baseline-sha"] == tip_of(github.files)
-    [comment] = github.bodies(PULL)
+    assert step.outputs["baseline-sha"] == tip_of(runner.github.files)
+    [comment] = runner.github.bodies(PULL)
     assert "order-2" in comment
     assert "escalate" in comment
     assert f"--case order-2 --agent-command '{COMMAND}' --agent-env LANG --max-repairs 1" in comment
@@ -102,29 +90,25 @@ def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
     assert (again.code, again.outcome) == (0, "passed")
 
 
-def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(runner: Runner) -> None:
     write(runner, at(3, "sys.exit('out of ideas')"))
     first = runner.push(agent_command=COMMAND)
     assert (first.code, first.outcome, first.outputs["passed"]) == (0, "no-baseline", "false")
     assert first.outputs["pass-rate"] == "0.75"
     step = runner.pull_request(agent_command=COMMAND, min_pass_rate="1", baseline="none")
     assert (step.code, step.outcome) == (1, "failed")
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert "order-3" in comment
     assert "out of ideas" in comment
 
 
-def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(runner: Runner) -> None:
     write(runner)
     runner.upload(runner.push(agent_command=COMMAND), 400)
     write(runner, "import openai_of_another_name")
     step = runner.pull_request(agent_command=COMMAND)
     assert (step.code, step.outcome) == (1, "failed")
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert comment.splitlines()[2] == "## ❌ The agent crashes on all 4 cases · agent-eval"
     assert "ModuleNotFoundError" in comment.partition("| Case")[0]
     assert "**To do:** Install `openai_of_another_name` in `setup`" in comment
@@ -138,9 +122,7 @@ def test_program__that_does_not_exist_cannot_be_evaluated(runner: Runner, github
     assert "no-such-program" in github.bodies(PULL)[0]
 
 
-def test_setup__installs_what_the_agent_needs_without_seeing_secrets(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_setup__installs_what_the_agent_needs_without_seeing_secrets(runner: Runner) -> None:
     write(runner, "said = open('installed').read()")
     setup = "printf 'one ' > installed\nenv | sort >> installed\n"
     environ = {"AGENT_API_KEY": "sk-of-the-agent", "INDEX_URL": "https://packages.example.org"}
@@ -159,15 +141,13 @@ def test_setup__installs_what_the_agent_needs_without_seeing_secrets(
     assert not any(word in said for word in ("AGENT_API_KEY", "GITHUB", "INPUT_", "AGENT_EVAL"))
 
 
-def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_setup__that_fails_is_told_with_the_end_of_its_output_and_nothing_is_run(runner: Runner) -> None:
     write(runner)
     setup = "seq 1 500\necho 'no matching distribution' >&2\nfalse\ntouch went-on"
     step = runner.pull_request(agent_command=COMMAND, setup_command=setup)
     assert (step.code, step.outcome) == (4, "error")
     assert any("`setup` exited with code 1" in line for line in step.annotations)
-    for said in (step.log, step.summary, github.bodies(PULL)[0]):
+    for said in (step.log, step.summary, runner.github.bodies(PULL)[0]):
         assert "500\nno matching distribution" in said
         assert "\n400\n" not in said
     assert not (runner.workspace / "went-on").exists()
@@ -200,11 +180,9 @@ said = {"own": sorted(os.environ), "hidden": hidden, "token": any("%s" in str(te
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
-def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(runner: Runner) -> None:
     write(runner, SPY % TOKEN[:-1], total=1)  # the whole token may stand in no file of the workspace
-    github.add_run(500, status="in_progress")
+    runner.github.add_run(500, status="in_progress")
     inputs = {"agent_command": COMMAND, "agent_env": "LET_THROUGH, NOT_SET", "min_pass_rate": "1"}
     environ = {"LET_THROUGH": "yes", "OTHER": "no", "GITHUB_TOKEN": TOKEN, "ACTIONS_RUNTIME_TOKEN": TOKEN}
     command = (sys.executable, "-c", AS_IN_A_CONTAINER)
@@ -223,7 +201,7 @@ def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
 def test_token__is_out_of_reach_of_a_judge_that_runs_a_command(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(case(1) | {"trace": []})
+    runner.write_suite(live_order(1) | {"trace": []})
     spy = SPY % TOKEN[:-1] + "json.dump(said, open('seen.json', 'w'))\nprint('{\"passed\": true}')\n"
     (runner.workspace / "judge.py").write_text("import json, os\n" + spy)
     config = {"command": {"command": [sys.executable, "judge.py"]}}
@@ -247,7 +225,7 @@ def test_token__is_out_of_reach_of_a_judge_that_runs_a_command(runner: Runner, g
     ],
 )
 def test_token__of_the_job_is_let_through_to_nobody(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], environ: dict[str, str]
+    runner: Runner, inputs: dict[str, str], environ: dict[str, str]
 ) -> None:
     write(runner)
     step = runner.pull_request(agent_command=COMMAND, environ=environ, **inputs)
@@ -268,7 +246,7 @@ def test_token__of_the_job_is_let_through_to_nobody(
     ],
 )
 def test_settings__that_make_no_sense_are_told_before_anything_runs(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
+    runner: Runner, inputs: dict[str, str], said: str
 ) -> None:
     write(runner)
     step = runner.pull_request(**inputs)
@@ -304,7 +282,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     assert later.outcome == "no-baseline"
 
 
-def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeGitHub) -> None:
+def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner) -> None:
     write(runner, at(1, "import time; time.sleep(60)") + at(2, "said = 'x' * 100_000"))
     limits = {"command_timeout_seconds": "1", "max_output_bytes": "50000", "max_case_seconds": "20"}
     step = runner.pull_request(agent_command=COMMAND, min_pass_rate="0.5", parallel="auto", **limits)
@@ -314,9 +292,7 @@ def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeG
     assert b"output_limit" in reasons
 
 
-def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(runner: Runner) -> None:
     write(runner, total=1)
     (runner.workspace / "prompt.txt").write_text("Be brief.")
     script = (Said(calls=[("lookup_order", {"id": 1})]), Said(text="It was shipped."))
@@ -347,7 +323,7 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
     assert unzipped(step.archive)
 
 
-def test_fork__runs_the_agent_without_secrets(runner: Runner, github: FakeGitHub) -> None:
+def test_fork__runs_the_agent_without_secrets(runner: Runner) -> None:
     write(runner)
     runner.upload(runner.push(agent_command=COMMAND), 400)
     write(runner, at(2, "tools.append('escalate')") + at(1, "said = sorted(os.environ)"))
@@ -358,7 +334,7 @@ def test_fork__runs_the_agent_without_secrets(runner: Runner, github: FakeGitHub
 
 
 @WHOLE_JOB
-def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: FakeGitHub) -> None:
+def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner) -> None:
     workflow = yaml.safe_load((REPOSITORY / "ci-templates" / "github-agent.yml").read_text())
     (step,) = (one for one in workflow["jobs"]["evaluate"]["steps"] if one.get("id") == "evaluation")
     write(runner)

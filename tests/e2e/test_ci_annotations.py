@@ -11,7 +11,6 @@ import yaml
 
 from tests.e2e.runner import BASE_BRANCH_RUN, Runner, Step, obeyed, orders
 from tests.factories import make_suite
-from tests.fakes.github import FakeGitHub
 
 
 def pointed_out(step: Step) -> list[str]:
@@ -36,9 +35,7 @@ def written(runner: Runner, name: str, cases: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["suites/a.json", "suites/a.yml"])
-def test_a_case_that_got_worse_is_pointed_out_at_its_line(
-    runner: Runner, github: FakeGitHub, name: str
-) -> None:
+def test_a_case_that_got_worse_is_pointed_out_at_its_line(runner: Runner, name: str) -> None:
     written(runner, name, orders())
     runner.upload(runner.push(suite=name), BASE_BRANCH_RUN)
     path = written(runner, name, orders(bad=(2, 3)))
@@ -54,7 +51,7 @@ def test_a_case_that_got_worse_is_pointed_out_at_its_line(
         )
 
 
-def test_no_more_are_pointed_out_than_a_platform_shows(runner: Runner, github: FakeGitHub) -> None:
+def test_no_more_are_pointed_out_than_a_platform_shows(runner: Runner) -> None:
     runner.write_suite(*orders(30))
     runner.upload(runner.push(), BASE_BRANCH_RUN)
     runner.write_suite(*orders(30, bad=tuple(range(1, 31))))
@@ -64,9 +61,7 @@ def test_no_more_are_pointed_out_than_a_platform_shows(runner: Runner, github: F
     assert len(pointed_out(step)) == 9
 
 
-def test_an_unchanged_suite_has_none_and_a_first_run_that_fails_has_them(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_an_unchanged_suite_has_none_and_a_first_run_that_fails_has_them(runner: Runner) -> None:
     runner.write_suite(*orders(bad=(1,)))
     failing = runner.push(min_pass_rate="1")
     assert failing.outcome == "failed"
@@ -75,7 +70,7 @@ def test_an_unchanged_suite_has_none_and_a_first_run_that_fails_has_them(
     assert pointed_out(runner.pull_request()) == []
 
 
-def test_a_text_or_a_name_begins_no_other_command(runner: Runner, github: FakeGitHub) -> None:
+def test_a_text_or_a_name_begins_no_other_command(runner: Runner) -> None:
     hostile = "a\n::error file=x,line=1::b%0A::set-output name=passed::true, c: d"
     name = "suites/a,b%25::c.json"
     good, bad = orders(), orders(bad=(1, 2, 3, 4))
@@ -94,9 +89,7 @@ def test_a_text_or_a_name_begins_no_other_command(runner: Runner, github: FakeGi
     assert "\n" not in first
 
 
-def test_a_suite_outside_of_the_checkout_is_not_pointed_at(
-    runner: Runner, github: FakeGitHub, tmp_path: Path
-) -> None:
+def test_a_suite_outside_of_the_checkout_is_not_pointed_at(runner: Runner, tmp_path: Path) -> None:
     outside = tmp_path / "outside.json"
     outside.write_text(json.dumps(make_suite(*orders(bad=(1,)))))
     step = runner.push(

@@ -1,8 +1,9 @@
-"""The archive that `ci` leaves is one that the next `ci` reads, whatever the agent said."""
+"""The archive that `ci` leaves: the next `ci` reads it whatever the agent said; none of an altered pack."""
 
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from agent_eval.cli.main import main
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS
+from tests.e2e.program import agent_eval
 
 
 def test_an_agent_that_says_the_same_all_over_is_compared_with_its_own_archive(
@@ -34,3 +36,35 @@ def test_an_agent_that_says_the_same_all_over_is_compared_with_its_own_archive(
 
 def test_what_is_downloaded_is_what_is_read() -> None:
     assert DEFAULT_ARCHIVE_LIMITS.max_packed_bytes == MAX_ARCHIVE_BYTES
+
+
+AGENT = """
+import hashlib, json, pathlib, sys
+json.load(sys.stdin)
+pack = pathlib.Path("results/shop").resolve()
+if pack.exists():
+    for verdicts in pack.glob("cases/*/verdicts.json"):
+        verdicts.write_bytes(verdicts.read_bytes().replace(b'"reason": "', b'"reason": "Surely, '))
+    manifest = json.loads((pack / "manifest.json").read_bytes())
+    for entry in manifest["files"]:
+        data = (pack / entry["path"]).read_bytes()
+        entry.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    (pack / "manifest.json").write_text(json.dumps(manifest))
+print(json.dumps({"final_output": "Refunded."}))
+"""
+
+
+def test_the_job_ends_with_an_error_that_names_the_file_and_archives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT.replace('"results/shop"', repr(str(tmp_path / "results/shop"))))
+    for name in ("shop", "travel"):
+        case = {"case_id": "one", "input": "Refund it.", "expected_output": "Refunded."}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"dataset_id": name, "cases": [case]}))
+    ended = agent_eval(
+        *("ci", "--suite", "shop.json", "--suite", "travel.json", "--set", "judges=final_output"),
+        *("--min-pass-rate", "0", "--out", "results"),
+        *("--agent-command", f"{sys.executable} {tmp_path / 'agent.py'}"),
+        cwd=tmp_path,
+    )
+    assert ended.code == 4
+    assert "A sealed pack was altered while the job ran: `shop/cases/one/verdicts.json`." in ended.out
+    assert not list((tmp_path / "results").glob("*.zip"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -31,11 +33,9 @@ def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
     return left_on_main
 
 
-def test_merge_base__comes_before_newer_runs_on_main(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_merge_base__comes_before_newer_runs_on_main(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(450))
+    runner.upload(evidence, runner.github.add_run(450))
     assert runner.pull_request().outputs["baseline-run-id"] == "400"
 
 
@@ -55,31 +55,18 @@ def test_nearest_commit__before_the_base_where_that_has_no_run(runner: Runner, g
     assert "Run 399 left no artifact" in step.log
 
 
-def test_fork__whose_branch_is_called_main_is_no_baseline(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_fork__whose_branch_is_called_main_is_no_baseline(runner: Runner, evidence: Step) -> None:
     runner.write_suite(*orders())
     poisoned = runner.push(run_id=480)  # evidence in which everything passes
-    del github.runs[480]
+    del runner.github.runs[480]
     for run_id, event in ((490, "pull_request"), (491, "push")):
-        runner.upload(poisoned, github.add_run(run_id, event=event, fork=True, head_sha=BASE_SHA))
-    runner.upload(poisoned, github.add_run(492, event="pull_request", head_sha=BASE_SHA))
+        runner.upload(poisoned, runner.github.add_run(run_id, event=event, fork=True, head_sha=BASE_SHA))
+    runner.upload(poisoned, runner.github.add_run(492, event="pull_request", head_sha=BASE_SHA))
     runner.write_suite(*orders(bad=(2,)))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (0, "no-baseline")
-    assert "Run 490 was passed over" in github.bodies(PULL)[0]
-    assert github.downloads == []
-
-
-def test_artifact__made_by_another_repositorys_code_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, 400)
-    for _, row, _ in github.artifacts.values():
-        row["workflow_run"]["head_repository_id"] = 1
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert "another repository" in github.bodies(PULL)[0]
+    assert "Run 490 was passed over" in runner.github.bodies(PULL)[0]
+    assert runner.github.downloads == []
 
 
 def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -91,39 +78,20 @@ def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, ev
 
 
 @pytest.mark.parametrize("when", ["listed", "between listing and download"])
-def test_expired__and_nothing_else_is_never_green(
-    runner: Runner, github: FakeGitHub, evidence: Step, when: str
-) -> None:
+def test_expired__and_nothing_else_is_never_green(runner: Runner, evidence: Step, when: str) -> None:
     runner.upload(evidence, 400, expired=when == "listed")
-    github.fail("GET", "/zip$", 410)
+    runner.github.fail("GET", "/zip$", 410)
     step = runner.pull_request()
     assert (step.code, step.outcome) == (3, "inconclusive")
-    assert "Nothing to compare with: main's evidence expired. Run main again" in github.bodies(PULL)[0]
-    assert "✅" not in github.bodies(PULL)[0]
+    assert "Nothing to compare with: main's evidence expired. Run main again" in runner.github.bodies(PULL)[0]
+    assert "✅" not in runner.github.bodies(PULL)[0]
 
 
-def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
-    runner.upload(evidence, 400, size=MAX_ARCHIVE_BYTES + 1)
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert "too large" in github.bodies(PULL)[0]
-    assert github.downloads == []
-
-
-def test_digest__that_differs_is_refused_loudly(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
-    runner.upload(evidence, 400, digest="sha256:" + "0" * 64)
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("digest differs" in line for line in step.annotations)
-
-
-def test_download__goes_to_the_storage_without_the_token(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_download__goes_to_the_storage_without_the_token(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.pull_request()
-    assert [seen.authorized for seen in github.downloads] == [False]
-    assert all(seen.authorized for seen in github.requests)
+    assert [seen.authorized for seen in runner.github.downloads] == [False]
+    assert all(seen.authorized for seen in runner.github.requests)
 
 
 def tampered(evidence: Step, change: str) -> bytes:
@@ -150,39 +118,71 @@ def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
     assert "does not verify" in github.bodies(PULL)[0]
 
 
-@pytest.mark.parametrize("data", [b"", zipped({"readme.txt": b"hello"})], ids=["empty", "other"])
-def test_artifact__without_evidence_is_no_baseline_that_is_missing(
-    runner: Runner, github: FakeGitHub, evidence: Step, data: bytes
-) -> None:
-    github.add_artifact(400, data)
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (4, "error")
-
-
-def test_zip_bomb__is_refused_in_bounded_memory(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+def bomb(evidence: Step) -> bytes:
     files = unzipped(evidence.archive)
     files["shop/run/events.jsonl"] = bytes(300 << 20)
     inner = zipped(files)
     assert len(inner) < 2 << 20
-    github.add_artifact(400, zipped({"evidence.zip": inner}))
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("does not verify" in line for line in step.annotations)
+    return zipped({"evidence.zip": inner})
 
 
-def test_names__that_lead_out_are_never_followed(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
+def resealed(evidence: Step) -> bytes:
+    """Its summary has other numbers."""
     files = unzipped(evidence.archive)
-    files["../../escaped.txt"] = b"x"
-    github.add_artifact(400, zipped(files))
+    numbers = {"passed_cases": 0, "failed_cases": 4, "pass_rate": 0.0}
+    data = json.dumps(json.loads(files["shop/run/summary.json"]) | numbers).encode()
+    files["shop/run/summary.json"] = data
+    manifest = json.loads(files["shop/manifest.json"])
+    for entry in manifest["files"]:
+        if entry["path"] == "run/summary.json":
+            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    files["shop/manifest.json"] = json.dumps(manifest).encode()
+    derived = ("shop/derived.json", "shop/compare/")
+    return zipped({name: data for name, data in files.items() if not name.startswith(derived)})
+
+
+def leading_out(evidence: Step) -> bytes:
+    return zipped({**unzipped(evidence.archive), "../../escaped.txt": b"x"})
+
+
+UNVERIFIED: dict[str, Callable[[Step], bytes]] = {
+    "empty": lambda _: b"",
+    "a bomb, in bounded memory": bomb,
+    "with a name that leads out": leading_out,
+    "with a summary of other numbers": resealed,
+    "of something else": lambda _: zipped({"readme.txt": b"hello"}),
+}
+RECORDED: dict[str, tuple[dict[str, Any], str]] = {
+    "made by another repository's code": ({"workflow_run": {"head_repository_id": 1}}, "another repository"),
+    "too large": ({"size_in_bytes": MAX_ARCHIVE_BYTES + 1}, "too large"),
+    "with another digest": ({"digest": "sha256:" + "0" * 64}, "digest differs"),
+}
+
+
+@pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
+def test_artifact__that_is_not_what_main_left_is_refused_loudly(
+    runner: Runner, github: FakeGitHub, evidence: Step, what: str
+) -> None:
+    if what in UNVERIFIED:
+        github.add_artifact(400, UNVERIFIED[what](evidence))
+        said = "does not verify"
+    else:
+        runner.upload(evidence, 400)
+        fields, said = RECORDED[what]
+        [(_, row, _)] = github.artifacts.values()
+        row |= {**fields, "workflow_run": {**row["workflow_run"], **fields.get("workflow_run", {})}}
     step = runner.pull_request()
-    assert step.outcome == "error"
+    assert (step.code, step.outcome) == (4, "error")
+    assert said in github.bodies(PULL)[0]
+    assert any(said in line for line in step.annotations)
     assert not list(runner.root.rglob("escaped.txt"))
+    assert what != "too large" or github.downloads == []
 
 
 def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.upload(evidence, github.add_run(333, event="pull_request"))
-    assert runner.pull_request(baseline_run_id="333").outputs["baseline-run-id"] == "333"
+    assert runner.pull_request(baseline="run:333").outputs["baseline-run-id"] == "333"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_named_run__that_cannot_be_used_is_an_error(
     if prepare == "other suite":
         runner.upload(evidence, 333)
         runner.write_suite(*orders(), dataset_id="another")
-    step = runner.pull_request(baseline_run_id="333")
+    step = runner.pull_request(baseline="run:333")
     assert (step.code, step.outcome) == (2, "error")
     assert said in " ".join(step.annotations)
 
@@ -216,15 +216,13 @@ def test_other_workflow_branch_and_artifact(runner: Runner, github: FakeGitHub, 
     assert "[evidence](" in github.bodies(PULL)[0]
 
 
-def test_missing_permission__is_an_error_that_names_it(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_missing_permission__is_an_error_that_names_it(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    github.permissions.discard("actions: read")
+    runner.github.permissions.discard("actions: read")
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
     assert any("actions: read" in line for line in step.annotations)
-    assert "actions: read" in github.bodies(PULL)[0]
+    assert "actions: read" in runner.github.bodies(PULL)[0]
 
 
 def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -268,18 +266,16 @@ def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
     assert "The evidence of run 400 could not be read" in github.bodies(PULL)[0]
 
 
-def test_storage__that_refuses_everything_is_an_outage(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_storage__that_refuses_everything_is_an_outage(runner: Runner, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    github.fail_storage(403, times=99)
+    runner.upload(evidence, runner.github.add_run(390, head_sha=BASE_SHA))
+    runner.github.fail_storage(403, times=99)
     step = runner.pull_request(preset="release", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    first = github.bodies(PULL)[0].partition("<details")[0]
+    first = runner.github.bodies(PULL)[0].partition("<details")[0]
     assert "with HTTP 403" in first
     assert "Nor could that of 1 other run." in first
-    assert f"`{github.storage_url.removeprefix('http://')}`" in first
+    assert f"`{runner.github.storage_url.removeprefix('http://')}`" in first
 
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -289,28 +285,3 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("POST", "/api/graphql") == 1
     assert len(github.bodies(PULL)) == 1
-
-
-def test_summary__that_was_resealed_with_other_numbers_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    files = unzipped(evidence.archive)
-    summary = json.loads(files["shop/run/summary.json"]) | {
-        "passed_cases": 0,
-        "failed_cases": 4,
-        "pass_rate": 0.0,
-    }
-    data = json.dumps(summary).encode()
-    files["shop/run/summary.json"] = data
-    manifest = json.loads(files["shop/manifest.json"])
-    for entry in manifest["files"]:
-        if entry["path"] == "run/summary.json":
-            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    files["shop/manifest.json"] = json.dumps(manifest).encode()
-    files.pop("shop/derived.json", None)
-    for name in [name for name in files if name.startswith("shop/compare/")]:
-        del files[name]
-    github.add_artifact(400, zipped(files))
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert any("does not verify" in line for line in step.annotations)

@@ -43,16 +43,14 @@ def test_unchanged__passes(runner: Runner, github: FakeGitHub) -> None:
     assert BASE_SHA[:7] in github.bodies(PULL)[0]
 
 
-def test_regressed__fails_and_names_case_reason_behaviour_and_command(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_regressed__fails_and_names_case_reason_behaviour_and_command(runner: Runner) -> None:
     with_baseline(runner)
     runner.write_suite(*orders(bad=(2,)))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["regressed-cases"] == "1"
     assert step.outputs["new-hard-fail-cases"] == "1"
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     for said in ("order-2", "escalate", "agent-eval run", "--case order-2", "run 400"):
         assert said in comment
     assert any("failed" in line for line in step.annotations)
@@ -92,9 +90,7 @@ def test_removed_case__is_said(runner: Runner, github: FakeGitHub) -> None:
     assert "order-4" in github.bodies(PULL)[0]
 
 
-def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(runner: Runner) -> None:
     runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
     runner.write_suite(*orders(), name="suites/deep/help.json", dataset_id="Help Desk")
     runner.upload(runner.push(suite="suites/**/*.json"), 400)
@@ -105,23 +101,18 @@ def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
     assert [pack.rpartition("/")[2][:4] for pack in packs] == ["shop", "help"]
     assert all((runner.workspace / pack / "manifest.json").is_file() for pack in packs)
     assert step.outputs["pass-rate"] == "0.875"
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     assert "help" in comment
     assert "order-3" in comment
 
 
 HOSTILE_DATASETS = (
     "x` @acme/all ![](http://evil.example/x.png) <img src=x> `",
-    "\n::error title=x::pwned\x1b[31m\u202e",
-    "a" * 5_000,
-    "\u200b",
-    "z",
+    *("\n::error title=x::pwned\x1b[31m\u202e", "a" * 5_000, "\u200b", "z"),
 )
 
 
-def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(runner: Runner) -> None:
     runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
     for number, dataset in enumerate(HOSTILE_DATASETS):
         runner.write_suite(*orders(1), name=f"suites/gone-{number}.json", dataset_id=dataset)
@@ -130,7 +121,7 @@ def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
         (runner.workspace / f"suites/gone-{number}.json").unlink()
     step = runner.pull_request(suite="suites/*.json")
     assert step.code == 0
-    for said in (github.bodies(PULL)[0], step.summary):
+    for said in (runner.github.bodies(PULL)[0], step.summary):
         page = Page(said)
         assert "@acme" not in page.text
         assert not [tag for tag in page.tags if tag.startswith("<img")]
@@ -185,9 +176,7 @@ def test_same_inputs__same_bytes(runner: Runner) -> None:
     assert runner.push(run_id=450).archive == before
 
 
-def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(runner: Runner) -> None:
     names = ["@everyone ![x](https://evil.example/x.png)", "::set-output name=passed::true", "##[error]x"]
     marker = "<!-- agent-eval id=default run=9 attempt=1 -->"
 
@@ -218,7 +207,7 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
         assert properties in ("", ",file=suite.json,line=1")
         assert "::" not in message
         assert "##[" not in message
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     for markdown in (comment, step.summary):
         bare = without_code(markdown)
         assert "@" not in bare
@@ -226,6 +215,24 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(
         assert "evil.example" not in bare
     assert without_code(comment).count("<!--") == 1
     assert "<!--" not in without_code(step.summary)
+
+
+def test_rules_that_a_change_loosens_hold_once_they_are_merged_from_a_fork_as_from_an_own_branch(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.write_suite(*orders())
+    github.files["config/gate.yml"] = b"max_regressed_cases: 0\n"
+    runner.upload(runner.push(), 400)
+    runner.write_suite(*orders(bad=(2,)))
+    loose = runner.workspace / "config" / "gate.yml"
+    loose.parent.mkdir()
+    loose.write_text("max_regressed_cases: 4\nmargin: 0.25\n")
+    inputs = {"policy": "config/gate.yml", "max_regressed_cases": "", "max_new_hard_fail_cases": ""}
+    for run_id, fork in ((500, True), (501, False)):
+        step = runner.pull_request(run_id=run_id, fork=fork, **inputs)
+        assert (step.code, step.outcome) == (1, "failed"), step.log
+        assert "`max_regressed_cases` 0 → 4" in github.bodies(PULL)[0]
+        assert "`margin` 0.05 → 0.25" in github.bodies(PULL)[0]
 
 
 def without_code(markdown: str) -> str:

@@ -43,10 +43,7 @@ def test_wrong_settings__are_refused_before_anything_happens(
 
 @pytest.mark.parametrize(
     ("file", "inputs"),
-    [
-        ("ci: {comment_id: nightly}\nnope: 1\n", {}),
-        ("ci: {comment_id: nightly}\n", {"min_pass_rate": "NaN"}),
-    ],
+    [("ci: {comment_id: nightly}\nnope: 1\n", {}), ("ci: {comment_id: nightly}\n", {"min_pass_rate": "NaN"})],
 )
 def test_wrong_settings__replace_what_an_earlier_run_said(
     runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]
@@ -62,15 +59,13 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
     assert "Not evaluated: " in comment
 
 
-def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "agent-eval.yml").write_text("ci: [\n")
     step = runner.pull_request()
     assert step.code == 2
     assert "Not evaluated: " in step.summary
-    assert "Not evaluated: " in github.bodies(PULL)[0]
+    assert "Not evaluated: " in runner.github.bodies(PULL)[0]
 
 
 def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
@@ -102,18 +97,16 @@ def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, gi
     assert github.bodies(PULL) == []
 
 
-def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
-    runner: Runner, github: FakeGitHub
-) -> None:
-    github.files["agent-eval.yml"] = b"policy: {min_pass_rate: 1}\n"
+def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(runner: Runner) -> None:
+    runner.github.files["agent-eval.yml"] = b"policy: {min_pass_rate: 1}\n"
     (runner.workspace / "agent-eval.yml").write_text("policy: {min_pass_rate: 0.1}\n")
     runner.write_suite(*orders(bad=(1,)))
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
     assert (step.code, step.outcome) == (1, "failed")
-    assert github.bodies(PULL) == []
+    assert runner.github.bodies(PULL) == []
 
 
-def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner, github: FakeGitHub) -> None:
+def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(github_token="wrong-token-of-nobody", max_regressed_cases="0")
     assert (step.code, step.outcome) == (4, "error")
@@ -172,7 +165,7 @@ def test_wrong_input__is_said_on_the_pull_request_too(
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGitHub) -> None:
+def test_output_directory__that_cannot_be_written(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "occupied").write_text("a file")
     step = runner.pull_request(out="occupied/deep")
@@ -180,7 +173,7 @@ def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGi
     assert (runner.workspace / "occupied").read_text() == "a file"
 
 
-def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner, github: FakeGitHub) -> None:
+def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner) -> None:
     runner.write_suite(*orders())
     outside = runner.root / "outside"
     outside.mkdir()
@@ -218,9 +211,7 @@ def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner
 
 
 @pytest.mark.parametrize("inputs", [{}, {"fail_on": "never"}])
-def test_no_token__is_an_error_unless_no_baseline_is_wanted(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str]
-) -> None:
+def test_no_token__is_an_error_unless_no_baseline_is_wanted(runner: Runner, inputs: dict[str, str]) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(github_token="", environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (4, "error")
@@ -228,7 +219,7 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(
     [outcome] = [line for line in step.log.splitlines() if line.startswith("Outcome: ")]
     cause = "Outcome: error. The baseline could not be read: Without a token earlier runs cannot be read"
     assert outcome.startswith(cause)
-    assert github.requests == []
+    assert runner.github.requests == []
     # The evidence is there all the same.
     assert unzipped(step.archive)
 
@@ -255,7 +246,7 @@ def test_outside_ci__the_comment_is_a_file(runner: Runner, github: FakeGitHub) -
     assert github.requests == []
 
 
-def test_flags__do_the_same_as_inputs(runner: Runner, github: FakeGitHub) -> None:
+def test_flags__do_the_same_as_inputs(runner: Runner) -> None:
     runner.write_suite(*orders(bad=(1,)))
     command = (sys.executable, "-m", "agent_eval", "ci", "--min-pass-rate", "0.9", "--suite", "suite.json")
     environ = {"GITHUB_ACTIONS": ""}

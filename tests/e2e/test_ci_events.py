@@ -44,9 +44,7 @@ def test_the_merge_queue_reads_the_rules_of_the_tip(runner: Runner, github: Fake
     assert "max_regressed_cases" in queued.summary
 
 
-def test_a_change_that_left_the_queue_passes_on_main_against_the_run_before(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_change_that_left_the_queue_passes_on_main_against_the_run_before(runner: Runner) -> None:
     on_main(runner, BASE_BRANCH_RUN)
     runner.write_suite(*orders())
     assert runner.merge_group(run_id=IN_THE_QUEUE).outcome == "passed"
@@ -55,14 +53,12 @@ def test_a_change_that_left_the_queue_passes_on_main_against_the_run_before(
     assert merged.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
 
 
-def test_a_scheduled_run_on_main_finds_what_got_worse_and_is_the_next_baseline(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_scheduled_run_on_main_finds_what_got_worse_and_is_the_next_baseline(runner: Runner) -> None:
     on_main(runner, BASE_BRANCH_RUN)
     nightly = on_main(runner, NIGHTLY, event="schedule", bad=(3,))
     assert (nightly.code, nightly.outcome) == (1, "failed")
     assert nightly.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
-    assert github.comments == {}
+    assert runner.github.comments == {}
     # The fault of the model is not that of the next change: it is compared with the night's run.
     runner.write_suite(*orders(bad=(3,)))
     changed = runner.pull_request(run_id=OWN_RUN, head=HEAD_SHA)
@@ -70,9 +66,7 @@ def test_a_scheduled_run_on_main_finds_what_got_worse_and_is_the_next_baseline(
     assert changed.outputs["baseline-run-id"] == str(NIGHTLY)
 
 
-def test_a_scheduled_run_that_is_repeated_is_not_compared_with_itself(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_scheduled_run_that_is_repeated_is_not_compared_with_itself(runner: Runner) -> None:
     on_main(runner, BASE_BRANCH_RUN)
     on_main(runner, NIGHTLY, event="schedule", bad=(3,))
     again = on_main(runner, NIGHTLY, event="schedule", bad=(3,))

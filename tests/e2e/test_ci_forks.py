@@ -23,13 +23,11 @@ def workflow_run(runner: Runner, head_repository: int, **inputs: str) -> tuple[i
     return step.code, step.outcome
 
 
-def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(fork=True, event="pull_request_target", **AGENT)
     assert (step.code, step.outcome) == (2, "error")
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     assert "This job has secrets and would run a fork's code" in comment.splitlines()[2]
     assert "`on: pull_request`" in comment
     assert "`allow-fork-with-secrets: true`" in comment
@@ -37,9 +35,7 @@ def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(fork=True, event="pull_request_target", **ALLOWED)
     assert (step.code, step.outcome) == (0, "no-baseline")
@@ -50,15 +46,13 @@ def test_pull_request_target__of_an_own_branch_is_evaluated(runner: Runner) -> N
     assert runner.pull_request(event="pull_request_target").outcome == "no-baseline"
 
 
-def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(runner: Runner) -> None:
     runner.write_suite(*orders())
     for files in (runner.workspace / "agent-eval.yml",):
         files.write_text("ci: {allow_fork_with_secrets: true}\n")
     step = runner.pull_request(fork=True, event="pull_request_target")
     assert (step.code, step.outcome) == (2, "error")
-    github.files["agent-eval.yml"] = b"ci: {allow_fork_with_secrets: true}\n"
+    runner.github.files["agent-eval.yml"] = b"ci: {allow_fork_with_secrets: true}\n"
     step = runner.pull_request(fork=True, event="pull_request_target", run_id=501)
     assert (step.code, step.outcome) == (2, "error")
     assert "there is no key" in " ".join(step.annotations)
@@ -98,9 +92,7 @@ def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, 
     assert not (runner.workspace / "started").exists()
 
 
-def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "gate.yml").write_text("min_pass_rate: 0\n")
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"}, policy="gate.yml")

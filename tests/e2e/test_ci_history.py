@@ -27,14 +27,12 @@ def pushed(runner: Runner, run_id: int, *, bad: tuple[int, ...] = ()) -> Step:
     return step
 
 
-def test_a_run_on_main_carries_those_before_it_and_one_download_suffices(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_run_on_main_carries_those_before_it_and_one_download_suffices(runner: Runner) -> None:
     pushed(runner, 410)
     pushed(runner, 420, bad=(1,))
-    before = len(github.downloads)
+    before = len(runner.github.downloads)
     assert runs_in(pushed(runner, 430)) == ["github-430-1-shop", "github-420-1-shop", "github-410-1-shop"]
-    assert len(github.downloads) == before + 1
+    assert len(runner.github.downloads) == before + 1
 
 
 def test_an_artifact_of_a_fork_never_contributes(runner: Runner, github: FakeGitHub) -> None:
@@ -49,9 +47,7 @@ def test_an_artifact_of_a_fork_never_contributes(runner: Runner, github: FakeGit
 
 
 @pytest.mark.parametrize("relisted", [False, True], ids=["its digest differs", "listed anew"])
-def test_a_history_that_was_tampered_with_is_refused(
-    runner: Runner, github: FakeGitHub, relisted: bool
-) -> None:
+def test_a_history_that_was_tampered_with_is_refused(runner: Runner, relisted: bool) -> None:
     runner.write_suite(*orders())
     step = runner.push(run_id=410)
     files = unzipped(step.archive)
@@ -60,7 +56,7 @@ def test_a_history_that_was_tampered_with_is_refused(
     else:
         files[f"shop/{HISTORY}"] = files[f"shop/{HISTORY}"].replace(b'"passed":1', b'"passed":0')
     (runner.workspace / "agent-eval-out" / "evidence.zip").write_bytes(zipped(files))
-    github.add_artifact(410, zipped({"evidence.zip": zipped(files)}))
+    runner.github.add_artifact(410, zipped({"evidence.zip": zipped(files)}))
     step = runner.pull_request()
     assert step.outcome == "error"
-    assert "does not verify" in github.bodies(PULL)[0]
+    assert "does not verify" in runner.github.bodies(PULL)[0]

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.runner import BASE_SHA, Runner, Step, order
 from tests.e2e.test_ci_agent import AS_IN_A_CONTAINER
 from tests.extent import WHOLE_JOB
-from tests.fakes.github import TOKEN, FakeGitHub
+from tests.fakes.github import TOKEN
 
 JUDGE = """\
 import os, subprocess, sys, time
@@ -82,9 +82,7 @@ ENDS = {
 @pytest.mark.parametrize(
     "end", [pytest.param(end, marks=[] if end == "os._exit" else WHOLE_JOB) for end in ENDS]
 )
-def test_a_judge_that_ends_without_a_verdict_is_never_a_pass(
-    runner: Runner, github: FakeGitHub, end: str
-) -> None:
+def test_a_judge_that_ends_without_a_verdict_is_never_a_pass(runner: Runner, end: str) -> None:
     body, how = ENDS[end]
     write(runner, body, timeout_seconds=0.5)
     step = judged(runner)
@@ -189,9 +187,7 @@ def test_what_a_judge_prints_is_no_answer_and_no_command_to_the_runner(runner: R
 
 
 @WHOLE_JOB
-def test_a_pull_request_is_judged_by_mains_judge_and_cannot_end_its_job(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_pull_request_is_judged_by_mains_judge_and_cannot_end_its_job(runner: Runner) -> None:
     runner.commits_files = True
     write(runner)
     inputs = {"judges": "facts:Facts", "judge_config": "judges.json"}

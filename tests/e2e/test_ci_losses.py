@@ -3,91 +3,38 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.runner import PULL, Runner, Step
+from tests.e2e.deployed import Behaviour, Deployed
+from tests.e2e.runner import PULL, Runner, Step, live_order
 from tests.e2e.scenarios.repository import Repository
-from tests.e2e.test_ci_agent import case, write
+from tests.e2e.test_ci_agent import write
 from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
 
-DOWN = (503, {"Retry-After": "3600"}, b"the gateway cannot reach the agent")
+DOWN = (503, b"the gateway cannot reach the agent", {"Retry-After": "3600"})
 """The answer of a gateway; nothing waits for an hour, so the request is not sent again."""
 PASSES = {"assistant_output": "It is on its way.", "tool_calls": [{"tool": "lookup_order", "arguments": {}}]}
 ESCALATES = {**PASSES, "tool_calls": [{"tool": "escalate", "arguments": {}}]}
 
-Behaviour = Callable[[str, int], Any]
-"""What the agent does: by case and number of the request for it, from 1. `DOWN`, or its answer."""
-
-
-class Agent:
-    """An agent behind an address, and the gateway before it. Remembers which cases it was asked for."""
-
-    def __init__(self, behave: Behaviour = lambda case_id, number: PASSES) -> None:
-        self.behave, self.asked = behave, list[str]()
-        lock, owner = threading.Lock(), self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = 1 << 16
-
-            def do_POST(self) -> None:
-                task = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with lock:
-                    owner.asked.append(task["case_id"])
-                    number = owner.asked.count(task["case_id"])
-                answer = owner.behave(task["case_id"], number)
-                status, headers, body = (
-                    answer if isinstance(answer, tuple) else (200, {}, json.dumps(answer).encode())
-                )
-                with suppress(OSError):
-                    self.send_response(status)
-                    for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                        self.send_header(name, value)
-                    self.end_headers()
-                    self.wfile.write(body)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/ask"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @pytest.fixture
-def agent() -> Iterator[Agent]:
-    agent = Agent()
-    yield agent
-    agent.close()
+def agent() -> Iterator[Deployed]:
+    with Deployed(lambda case_id, number: PASSES) as agent:
+        yield agent
 
 
-@pytest.fixture
-def mains() -> Iterator[Agent]:
-    """The base's agent, which passes everything."""
-    agent = Agent()
-    yield agent
-    agent.close()
+mains = agent
+"""The base's agent, which passes everything."""
 
 
-def baseline(runner: Runner, agent: Agent, *, total: int = 10, **inputs: str) -> None:
+def baseline(runner: Runner, agent: Deployed, *, total: int = 10, **inputs: str) -> None:
     """The suite, and a run of main in which every case passes."""
     write(runner, total=total)
     first = runner.push(agent_url=agent.url, agent_gateway="true", **inputs)
@@ -96,7 +43,7 @@ def baseline(runner: Runner, agent: Agent, *, total: int = 10, **inputs: str) ->
     agent.asked.clear()
 
 
-def changed(runner: Runner, agent: Agent, **inputs: str) -> Step:
+def changed(runner: Runner, agent: Deployed, **inputs: str) -> Step:
     return runner.pull_request(agent_url=agent.url, **{"agent_gateway": "true", **inputs})
 
 
@@ -105,7 +52,7 @@ def down_for(*numbers: int, times: int = 99) -> Behaviour:
     return lambda case_id, number: DOWN if case_id in cases and number <= times else PASSES
 
 
-def test_trials_that_stay_lost_are_never_green(runner: Runner, github: FakeGitHub, agent: Agent) -> None:
+def test_trials_that_stay_lost_are_never_green(runner: Runner, github: FakeGitHub, agent: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = down_for(2, 5, 8)
     step = changed(runner, agent)
@@ -113,18 +60,16 @@ def test_trials_that_stay_lost_are_never_green(runner: Runner, github: FakeGitHu
     assert "3 cases never passed again here" in github.bodies(PULL)[0]
 
 
-def test_what_is_lost_once_passes_again_and_blocks_nothing(
-    runner: Runner, github: FakeGitHub, agent: Agent
-) -> None:
+def test_what_is_lost_once_passes_again_and_blocks_nothing(runner: Runner, agent: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = down_for(2, 5, 8, times=1)
     step = changed(runner, agent)
     assert (step.code, step.outcome) == (0, "passed"), step.log
-    assert "3 cases failed once and passed again" in github.bodies(PULL)[0]
+    assert "3 cases failed once and passed again" in runner.github.bodies(PULL)[0]
     assert set(agent.asked[10:]) == {"order-2", "order-5", "order-8"}, "after all others"
 
 
-def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, github: FakeGitHub, agent: Agent) -> None:
+def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, agent: Deployed) -> None:
     baseline(runner, agent)
     write(runner, total=11)
     agent.behave = down_for(11)
@@ -132,25 +77,23 @@ def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, github: Fake
     assert (step.code, step.outcome) == (0, "passed"), step.log
 
 
-def test_losses_do_not_hide_a_regression(
-    runner: Runner, github: FakeGitHub, agent: Agent, mains: Agent
-) -> None:
+def test_losses_do_not_hide_a_regression(runner: Runner, agent: Deployed, mains: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = lambda case_id, number: (
         DOWN if case_id == "order-2" and number == 1 else ESCALATES if case_id == "order-3" else PASSES
     )
     step = changed(runner, agent, base_agent=mains.url)
     assert (step.code, step.outcome) == (1, "failed"), step.log
-    assert "1 case broke" in github.bodies(PULL)[0]
+    assert "1 case broke" in runner.github.bodies(PULL)[0]
 
 
-def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, github: FakeGitHub, agent: Agent) -> None:
+def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, agent: Deployed) -> None:
     baseline(runner, agent, total=30)
     agent.behave = lambda case_id, number: DOWN if len(agent.asked) > 15 else PASSES
     step = changed(runner, agent)
     assert (step.code, step.outcome) == (4, "error")
     assert len(agent.asked) == 20, "no trial was started after five in a row were lost"
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert "5 trials in a row were lost to the infrastructure" in comment
     assert "10 trials were not run. This says nothing about the change." in comment
     assert (runner.workspace / "agent-eval-out" / "shop" / "manifest.json").exists(), (
@@ -159,7 +102,7 @@ def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, github: Fake
 
 
 def test_an_agent_that_answers_503_itself_is_not_excused(
-    runner: Runner, github: FakeGitHub, agent: Agent, mains: Agent
+    runner: Runner, github: FakeGitHub, agent: Deployed, mains: Deployed
 ) -> None:
     baseline(runner, agent)
     agent.behave = down_for(4)
@@ -168,17 +111,15 @@ def test_an_agent_that_answers_503_itself_is_not_excused(
     assert "1 case broke" in github.bodies(PULL)[0]
 
 
-def test_a_gateway_that_comes_with_the_change_holds_once_merged(
-    runner: Runner, github: FakeGitHub, agent: Agent
-) -> None:
+def test_a_gateway_that_comes_with_the_change_holds_once_merged(runner: Runner, agent: Deployed) -> None:
     """An agent that could call its own answers an outage would not be blamed for them."""
     write(runner)
-    github.files["agent-eval.yml"] = b"parallel: 1\n"
+    runner.github.files["agent-eval.yml"] = b"parallel: 1\n"
     runner.upload(runner.push(agent_url=agent.url), 400)
     (runner.workspace / "agent-eval.yml").write_text("parallel: 1\nagent: {gateway: true}\n")
     step = runner.pull_request(agent_url=agent.url)
     assert (step.code, step.outcome) == (0, "passed"), step.log
-    assert "`agent.gateway` false → true" in github.bodies(PULL)[0]
+    assert "`agent.gateway` false → true" in runner.github.bodies(PULL)[0]
 
 
 HOSTILE = {
@@ -217,14 +158,14 @@ RULING = json.dumps({"reasoning": "It says so.", "evidence": [], "verdict": "pas
 
 
 def judged_case(number: int) -> dict[str, Any]:
-    row = case(number)
+    row = live_order(number)
     row["metadata"]["llm"] = [{"criterion": "The answer is polite."}]
     return row
 
 
 @pytest.mark.parametrize("status", [429, pytest.param(503, marks=WHOLE_JOB)])
 def test_a_judge_whose_model_does_not_answer_says_nothing_about_the_change(
-    runner: Runner, github: FakeGitHub, agent: Agent, status: int
+    runner: Runner, github: FakeGitHub, agent: Deployed, status: int
 ) -> None:
     runner.write_suite(*(judged_case(number) for number in range(1, 4)))
     refusal = Said(status=status, headers={"Retry-After": "3600"})

@@ -1,18 +1,20 @@
-"""The same job on five platforms in twelve situations ends with the same exit code."""
+"""On five platforms: one job in twelve situations, exceptions that a change makes, what `init` writes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from agent_eval.demo.scaffold import ALL, SAMPLE, SETTINGS, scaffold
 from agent_eval.errors import ExitCode
-from tests.e2e.platforms import SECRETS, CiPlatform, platform
-from tests.e2e.runner import orders
+from tests.e2e.platforms import SECRETS, CiPlatform, OnGitHub, platform
+from tests.e2e.program import agent_eval
+from tests.e2e.runner import live_order, orders
 from tests.extent import crossed
+from tests.unit.ci.registries import NAME, registry, waiver
 
 AGENT = """\
 import json, os, sys
@@ -30,16 +32,7 @@ CHANGED = f'if "change" in os.getcwd(): {BROKEN}'
 
 def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
     """Write a suite without traces, and an agent beside the checkout; the inputs that run it."""
-    cases: list[dict[str, Any]] = [
-        {
-            "case_id": f"order-{number}",
-            "input": f"Where is order {number}?",
-            "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
-            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-        }
-        for number in (1, 2)
-    ]
-    ci.write_suite(*cases)
+    ci.write_suite(live_order(1), live_order(2))
     agent = ci.workspace.parent / "agent.py"
     agent.write_text(AGENT.format(body=body))
     return {"agent_command": f"{sys.executable} -S -E {agent}"}
@@ -166,27 +159,14 @@ def inconclusive(ci: CiPlatform, name: str) -> None:
 WITHOUT_COMMENTS = ("circleci", "jenkins")
 PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
 SITUATIONS: tuple[Callable[[CiPlatform, str], None], ...] = (
-    broken_agent,
-    first_run,
-    unchanged,
-    fork,
-    expired,
-    missing_permission,
-    two_at_once,
-    many_pages,
-    self_managed,
-    wrong_digest,
-    base_without_evidence,
-    inconclusive,
+    *(broken_agent, first_run, unchanged, fork, expired, missing_permission, two_at_once, many_pages),
+    *(self_managed, wrong_digest, base_without_evidence, inconclusive),
 )
 
 
 @crossed(name=PLATFORMS, situation=SITUATIONS)
 def test_a_job_ends_as_its_situation_says_on_each_platform(
-    name: str,
-    situation: Callable[[CiPlatform, str], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, situation: Callable[[CiPlatform, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with platform(name, tmp_path, below_a_path=situation is self_managed) as ci:
         monkeypatch.chdir(ci.workspace)
@@ -196,3 +176,122 @@ def test_a_job_ends_as_its_situation_says_on_each_platform(
 
 def test_the_table_is_complete() -> None:
     assert (len(PLATFORMS), len(SITUATIONS)) == (5, 12)
+
+
+UNTIL = "2027-01-31T00:00:00+00:00"
+EXCEPTIONS: dict[str, tuple[str, bytes]] = {
+    "in quarantine": ("gate.yml", b"quarantine: [{case: order-2, reason: flaky, until: 2027-01-31}]\n"),
+    "waived": (NAME, registry(waiver("order-2", expires_at=UNTIL))),
+}
+"""The file that a change brings, by what it makes of the case that it breaks."""
+
+
+@crossed(name=PLATFORMS, way=tuple(EXCEPTIONS))
+def test_a_change_does_not_excuse_the_case_that_it_breaks(
+    name: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform(name, tmp_path) as ci:
+        monkeypatch.chdir(ci.workspace)
+        (ci.workspace / "gate.yml").write_text("preset: pull-request\n")
+        ci.write_suite(*orders())
+        assert ci.push(policy="gate.yml").code == ExitCode.OK
+        ci.write_suite(*orders(bad=(2,)))
+        file, data = EXCEPTIONS[way]
+        (ci.workspace / file).parent.mkdir(exist_ok=True)
+        (ci.workspace / file).write_bytes(data)
+        ended = ci.change(policy="gate.yml")
+        assert ended.code == ExitCode.NO, ended.text
+        assert file in ended.text
+        assert ci.violations == []
+
+
+WEATHER = "°C in Lisbon"
+NOTHING = {"suite": "", "max_regressed_cases": "", "max_new_hard_fail_cases": ""}
+"""No input but the platform's own: everything else is in `agent-eval.yml`."""
+QUARANTINE = "quarantine: [{case: weather, reason: known, until: 2027-01-31}]"
+
+
+def replace(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def set_up(ci: CiPlatform) -> None:
+    """Make the checkout what `init` leaves, the sample agent included."""
+    scaffold(ci.workspace, platforms=ALL)
+
+
+def merge(ci: CiPlatform) -> None:
+    """Make the base branch what the checkout is."""
+    if isinstance(ci, OnGitHub):
+        ci.runner.commits_files = True
+        ci.runner.commit_to_main()
+    else:
+        runner = ci.runner  # type: ignore[attr-defined]
+        runner.base = runner.repository.commit()
+        runner.repository.push("main")
+
+
+@crossed(name=PLATFORMS)
+def test_what_init_writes_decides_in_ci_on_the_agent_that_it_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform(name, tmp_path) as ci:
+        monkeypatch.chdir(ci.workspace)
+        set_up(ci)
+        merge(ci)
+        first = ci.push(**NOTHING)
+        assert first.code == ExitCode.OK, first.text
+        replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
+        worse = ci.change(**NOTHING)
+        assert worse.code == ExitCode.NO, worse.text
+        assert "weather" in worse.text
+        # What a change makes of the policy holds once it is merged.
+        replace(ci.workspace / SETTINGS, "quarantine: []", f"max_regressed_cases: 9\n  {QUARANTINE}")
+        loosened = ci.change(502, **NOTHING)
+        assert loosened.code == ExitCode.NO, loosened.text
+        assert "max_regressed_cases" in loosened.text
+        assert "quarantine" in loosened.text
+        assert ci.violations == []
+
+
+@crossed(name=PLATFORMS)
+def test_a_case_that_is_in_quarantine_on_main_does_not_block(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform(name, tmp_path) as ci:
+        monkeypatch.chdir(ci.workspace)
+        set_up(ci)
+        replace(ci.workspace / SETTINGS, "quarantine: []", QUARANTINE)
+        merge(ci)
+        assert ci.push(**NOTHING).code == ExitCode.OK
+        replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
+        ended = ci.change(**NOTHING)
+        assert ended.code == ExitCode.OK, ended.text
+        assert "in quarantine" in ended.text
+
+
+@crossed(name=PLATFORMS)
+def test_the_change_that_sets_agent_eval_up_passes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with platform(name, tmp_path) as ci:
+        monkeypatch.chdir(ci.workspace)
+        set_up(ci)
+        ended = ci.change(baseline="none", **NOTHING)
+        assert ended.code == ExitCode.OK, ended.text
+
+
+def test_ci_needs_no_argument_where_init_was(tmp_path: Path) -> None:
+    assert agent_eval("init", "--out", ".", cwd=tmp_path).code == 0
+    replace(tmp_path / SETTINGS, "quarantine: []", "min_pass_rate: 0.95")
+    first = agent_eval("ci", cwd=tmp_path)
+    assert first.code == 0, first.out
+    assert "First run: nothing to compare with" in first.out
+    replace(tmp_path / SAMPLE, "It is 18", "")
+    replace(tmp_path / SAMPLE, WEATHER, "Rain in Porto")
+    replace(tmp_path / SAMPLE, "Please confirm", "Done")
+    worse = agent_eval("ci", cwd=tmp_path)
+    assert worse.code == 1, worse.out
+    assert "an agent that keeps min_pass_rate 95% passes so few" in worse.out

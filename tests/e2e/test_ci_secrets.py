@@ -37,9 +37,7 @@ def everything(step: Step, github: FakeGitHub, workspace: Path) -> dict[str, byt
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_token__that_an_agent_repeats_is_never_passed_on(
-    runner: Runner, github: FakeGitHub, form: str
-) -> None:
+def test_token__that_an_agent_repeats_is_never_passed_on(runner: Runner, form: str) -> None:
     text = FORMS[form]
     runner.write_suite(order(1, output="fine"))
     runner.upload(runner.push(), 400)
@@ -50,16 +48,14 @@ def test_token__that_an_agent_repeats_is_never_passed_on(
     runner.write_suite(case)
     step = runner.pull_request(title=f"Agent {text if form == 'as it is' else ''}")
     assert step.outcome == "failed"
-    for name, data in everything(step, github, runner.workspace).items():
+    for name, data in everything(step, runner.github, runner.workspace).items():
         assert TOKEN.encode() not in data, name
         assert text.encode() not in data, name
         assert json.dumps(text)[1:-1].encode() not in data, name
-    assert "[redacted:" in github.bodies(PULL)[0]
+    assert "[redacted:" in runner.github.bodies(PULL)[0]
 
 
-def test_password__in_the_evidence_of_an_earlier_run_is_not_repeated(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_password__in_the_evidence_of_an_earlier_run_is_not_repeated(runner: Runner) -> None:
     runner.write_suite(order(1, output=PASSWORD), order(2, output=PASSWORD))
     before = runner.push()
     assert any(b"quoted" in data for data in unzipped(before.archive).values())
@@ -67,10 +63,10 @@ def test_password__in_the_evidence_of_an_earlier_run_is_not_repeated(
     runner.write_suite(order(1, escalates=True, output="changed"))
     step = runner.pull_request(environ={"DATABASE_PASSWORD": PASSWORD})
     assert step.outcome == "failed"
-    assert all(b"quoted" not in data for data in everything(step, github, runner.workspace).values())
+    assert all(b"quoted" not in data for data in everything(step, runner.github, runner.workspace).values())
 
 
-def test_token__in_an_error_is_not_repeated(runner: Runner, github: FakeGitHub) -> None:
+def test_token__in_an_error_is_not_repeated(runner: Runner) -> None:
     (runner.workspace / "suite.json").write_text(json.dumps({"dataset_id": "shop", "cases": [TOKEN]}))
     step = runner.pull_request()
     assert step.outcome == "error"  # the runner checks that nothing leaks

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +20,7 @@ from tests.e2e.runner import (
     REPOSITORY,
     Runner,
     Step,
+    live_order,
     orders,
     unzipped,
 )
@@ -86,20 +86,11 @@ def machines(runner: Runner, tmp_path: Path) -> Machines:
     return Machines(runner, tmp_path / "programs")
 
 
-def cases() -> list[dict[str, Any]]:
-    return [
-        {
-            "case_id": f"order-{number}",
-            "input": f"Where is order {number}?",
-            "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
-            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-        }
-        for number in range(1, 7)
-    ]
+CASES = [live_order(number) for number in range(1, 7)]
 
 
 def test_shards_are_decided_on_as_one_run(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
-    runner.write_suite(*cases())
+    runner.write_suite(*CASES)
     machines.evaluate(commit=BASE_SHA)
     whole = runner.push(evidence="merged")
     runner.upload(whole, BASE_BRANCH_RUN)
@@ -117,10 +108,8 @@ def test_shards_are_decided_on_as_one_run(runner: Runner, github: FakeGitHub, ma
     assert "suite.json" in github.bodies(PULL)[0]
 
 
-def test_merged_evidence_is_kept_whole_as_the_next_baseline(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
-    runner.write_suite(*cases())
+def test_merged_evidence_is_kept_whole_as_the_next_baseline(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     machines.evaluate(commit=BASE_SHA)
     step = runner.push(evidence="merged")
     merged = {
@@ -140,14 +129,12 @@ def refused(step: Step, words: str) -> None:
     assert words in step.summary
 
 
-def test_evidence_of_something_else_is_refused(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
-    runner.write_suite(*cases())
+def test_evidence_of_something_else_is_refused(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     machines.evaluate()
     refused(runner.pull_request(evidence="missing"), "missing")
     refused(runner.pull_request(run_id=501, evidence="merged", checkout=sha("b")), "is of another commit")
-    runner.write_suite(*cases()[:5])
+    runner.write_suite(*CASES[:5])
     refused(runner.pull_request(run_id=502, evidence="merged"), "another version of `suite.json`")
     runner.write_suite(*orders(), dataset_id="other")
     refused(runner.pull_request(run_id=503, evidence="merged"), "no evidence of `other`")
@@ -166,10 +153,8 @@ def elsewhere(runner: Runner) -> Path:
     return place / "forged"
 
 
-def test_of_two_packs_of_one_dataset_none_is_taken(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
-    runner.write_suite(*cases())
+def test_of_two_packs_of_one_dataset_none_is_taken(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     machines.evaluate(BROKEN)
     both = runner.workspace / "both"
     shutil.copytree(runner.workspace / "merged", both / "0")
@@ -179,14 +164,14 @@ def test_of_two_packs_of_one_dataset_none_is_taken(
     assert "has `shop` twice" in step.summary
 
 
-def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
-    runner.write_suite(*cases())
+def test_evidence_without_a_commit_is_refused(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     shutil.copytree(elsewhere(runner), runner.workspace / "merged")
     refused(runner.pull_request(evidence="merged"), "does not say of which commit it is")
 
 
-def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
-    runner.write_suite(*cases())
+def test_evidence_that_was_changed_is_refused(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     machines.evaluate()
     file = "cases/order-1/verdicts.json"
     path = runner.workspace / "merged" / file
@@ -196,16 +181,14 @@ def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub
     refused(runner.pull_request(evidence="merged"), file)
 
 
-def test_a_change_cannot_bring_its_own_evidence(runner: Runner, github: FakeGitHub) -> None:
+def test_a_change_cannot_bring_its_own_evidence(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "agent-eval.yml").write_text("evidence: {from: mine}\n")
     refused(runner.pull_request(), "there is no key `evidence.from`")
 
 
-def test_a_missing_shard_is_an_error_of_the_merge(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
-    runner.write_suite(*cases())
+def test_a_missing_shard_is_an_error_of_the_merge(runner: Runner, machines: Machines) -> None:
+    runner.write_suite(*CASES)
     machines.evaluate()
     for name in ("shards/1", "merged"):
         shutil.rmtree(runner.workspace / name)

@@ -63,7 +63,7 @@ def test_the_archive_of_a_run_is_signed_and_says_of_what(
 
 
 def test_a_gate_that_passed_is_signed_and_one_that_failed_is_not(
-    runner: Runner, github: FakeGitHub, signed: Step, tmp_path: Path
+    runner: Runner, signed: Step, tmp_path: Path
 ) -> None:
     runner.upload(signed, 400)
     step = runner.pull_request(signing_key=PEM)
@@ -78,7 +78,7 @@ def test_a_gate_that_passed_is_signed_and_one_that_failed_is_not(
     assert f"shop/{GATE.bundle}" not in names
 
 
-def test_a_signed_baseline_is_used(runner: Runner, github: FakeGitHub, signed: Step) -> None:
+def test_a_signed_baseline_is_used(runner: Runner, signed: Step) -> None:
     runner.upload(signed, 400)
     step = runner.pull_request(baseline_public_key="evidence.pub")
     assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "400")
@@ -86,7 +86,7 @@ def test_a_signed_baseline_is_used(runner: Runner, github: FakeGitHub, signed: S
 
 @pytest.mark.parametrize("attest", ["true", "false"])
 def test_what_a_later_step_signs_is_written_only_where_it_is_asked_for(
-    runner: Runner, github: FakeGitHub, signed: Step, attest: str
+    runner: Runner, signed: Step, attest: str
 ) -> None:
     runner.upload(signed, 400)
     names = unzipped(runner.pull_request(attest=attest).archive)
@@ -123,20 +123,16 @@ def test_an_older_signed_baseline_stands_in(runner: Runner, github: FakeGitHub, 
     assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", "390")
 
 
-def test_a_key_that_the_change_replaces_is_not_trusted_yet(
-    runner: Runner, github: FakeGitHub, signed: Step
-) -> None:
+def test_a_key_that_the_change_replaces_is_not_trusted_yet(runner: Runner, signed: Step) -> None:
     runner.upload(runner.push(signing_key=OTHER.pem().decode()), 400)
     (runner.workspace / "evidence.pub").write_bytes(OTHER.public.pem)
     step = runner.pull_request(baseline_public_key="evidence.pub")
     assert (step.code, step.outcome) == (4, "error")
-    assert "was not signed by a trusted key" in github.bodies(PULL)[0]
+    assert "was not signed by a trusted key" in runner.github.bodies(PULL)[0]
 
 
 @pytest.mark.parametrize("name", ["AGENT_EVAL_SIGNING_KEY", "AGENT_EVAL_ATTESTATION_SECRET"])
-def test_no_agent_may_be_given_what_evidence_is_signed_with(
-    runner: Runner, github: FakeGitHub, name: str
-) -> None:
+def test_no_agent_may_be_given_what_evidence_is_signed_with(runner: Runner, name: str) -> None:
     write(runner)
     step = runner.pull_request(agent_command=COMMAND, agent_env=name, environ={name: PEM})
     assert (step.code, step.outcome) == (2, "error")
@@ -159,7 +155,7 @@ def test_an_agent_that_prints_its_environment_has_no_key_to_print(runner: Runner
         assert b"SIGNING" not in data or name.endswith((".json", ".zip", "log")), name
 
 
-def test_a_wrong_key_is_an_error_before_anything_is_run(runner: Runner, github: FakeGitHub) -> None:
+def test_a_wrong_key_is_an_error_before_anything_is_run(runner: Runner) -> None:
     pem = PEM.replace("MIG", "MIX")
     runner.write_suite(*orders())
     step = runner.pull_request(signing_key=pem)
@@ -169,7 +165,7 @@ def test_a_wrong_key_is_an_error_before_anything_is_run(runner: Runner, github: 
     assert not os.path.lexists(runner.workspace / "agent-eval-out" / "shop")
 
 
-def test_a_public_key_that_is_missing_is_an_error(runner: Runner, github: FakeGitHub) -> None:
+def test_a_public_key_that_is_missing_is_an_error(runner: Runner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request(baseline_public_key="nowhere.pub")
     assert (step.code, step.outcome) == (2, "error")

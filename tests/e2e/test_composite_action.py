@@ -59,10 +59,7 @@ class CompositeRunner(Runner):
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         action = CompositeAction(ROOT / "ci-templates" / "composite" / "action.yml", self.temporary)
         code, log, outputs = action.run(
-            inputs,
-            {**environment(kept), "PATH": path},
-            cwd=self.workspace,
-            pass_fds=self.inherited,
+            inputs, {**environment(kept), "PATH": path}, cwd=self.workspace, pass_fds=self.inherited
         )
         written = "".join(f"{name}<<END\n{value}\nEND\n" for name, value in outputs.items())
         Path(environ["GITHUB_OUTPUT"]).write_text(written)
@@ -74,9 +71,7 @@ def runner(tmp_path: Path, github: FakeGitHub) -> CompositeRunner:
     return CompositeRunner(tmp_path, github)
 
 
-def test_composite__gates_comments_and_hands_the_outputs_out(
-    runner: CompositeRunner, github: FakeGitHub
-) -> None:
+def test_composite__gates_comments_and_hands_the_outputs_out(runner: CompositeRunner) -> None:
     runner.write_suite(*orders())
     first = runner.push()
     assert (first.code, first.outcome) == (0, "no-baseline"), first.log
@@ -87,7 +82,7 @@ def test_composite__gates_comments_and_hands_the_outputs_out(
     assert (worse.code, worse.outcome, worse.outputs["regressed-cases"]) == (1, "failed", "1"), worse.log
     assert worse.outputs["passed"] == "false"
     assert (runner.workspace / worse.outputs["report"]).exists()
-    [comment] = github.bodies(PULL)
+    [comment] = runner.github.bodies(PULL)
     assert "order\\-2" in comment or "order-2" in comment
 
 

@@ -1,10 +1,14 @@
-"""Suites of conversations through the command line, against the demonstration's agents."""
+"""Suites of conversations, and what can be done with their evidence, against the demonstration's agents."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,8 @@ REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "tests" / "fixtures" / "aui" / "specification-example.json"
 CANARY = "canary-5a77-key"
 STOPS = {"purpose": "simulate", "object": {"message": "", "done": True, "reason": "goal"}}
+SCRIPTED = ("--provider", "scripted", "--set", "judge_model.script=script.json")
+TESTS = 9
 PASSES = {"purpose": "judge", "object": {"reasoning": "It is so.", "evidence": [], "verdict": "passed"}}
 
 
@@ -32,27 +38,42 @@ def served() -> Iterator[DemoServer]:
         yield server
 
 
+class Terminal:
+    """Calls commands in an empty directory; models are scripted, agents those of the demonstration."""
+
+    def __init__(self, served: DemoServer, printed: pytest.CaptureFixture[str]) -> None:
+        self.served, self.printed = served, printed
+
+    def done(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        assert main([*arguments, "--format", "json"]) == code, self.printed.readouterr().err
+        captured = self.printed.readouterr()
+        return dict(json.loads(captured.out or captured.err.splitlines()[-1]))
+
+    def command(self, name: str, *arguments: str, server: DemoServer | None = None) -> list[str]:
+        model = ("--judge-model", "scripted:script.json", "--llm-key", f"llm-{CANARY}")
+        return [name, *arguments, "--set", f"agent.base_url={(server or self.served).url}", *model]
+
+    def run(self, *arguments: str, code: int = 0, server: DemoServer | None = None) -> dict[str, Any]:
+        return self.done(*self.command("run", *arguments, server=server), code=code)
+
+    def run_hr(self, out: str, *more: str) -> dict[str, Any]:
+        return self.run("demo:hr", "--parallel", "8", "--out", out, *more)
+
+    def unchanged(self, before: str, now: str) -> None:
+        overview = self.done("compare", "--baseline", before, "--candidate", now)["overview"]
+        assert (overview["compared_cases"], overview["regressed_cases"]) == (TESTS, 0)
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: DemoServer, capsys: pytest.CaptureFixture[str]
+) -> Terminal:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUI_API_KEY", CANARY)
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-04-14T10:00:00+00:00")
     script = {"kind": "model_script", "schema_version": "1.2.0", "replies": [STOPS, PASSES]}
     Path("script.json").write_text(json.dumps(script))
-    return tmp_path
-
-
-def command(name: str, server: DemoServer, *arguments: str) -> list[str]:
-    model = ("--judge-model", "scripted:script.json", "--llm-key", f"llm-{CANARY}")
-    return [name, *arguments, "--set", f"agent.base_url={server.url}", *model]
-
-
-def run(
-    capsys: pytest.CaptureFixture[str], server: DemoServer, *arguments: str, code: int = 0
-) -> dict[str, Any]:
-    assert main(command("run", server, *arguments, "--format", "json")) == code
-    captured = capsys.readouterr()
-    return dict(json.loads(captured.out or captured.err.splitlines()[-1]))
+    return Terminal(served, capsys)
 
 
 def assert_no_key(folder: Path) -> None:
@@ -63,13 +84,11 @@ def assert_no_key(folder: Path) -> None:
             assert b"your-api-key" not in data or path.name.startswith("suite"), path
 
 
-def test_the_example_of_the_specification_runs_and_leaves_what_it_promises(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = run(capsys, served, str(EXAMPLE))
+def test_the_example_of_the_specification_runs_and_leaves_what_it_promises(terminal: Terminal) -> None:
+    result = terminal.run(str(EXAMPLE))
     assert (result["score"], result["pass_rate"]) == (100.0, 1.0)
-    folder = here / "results" / "Customer-Support-Evaluations" / "20260414-100000"
-    assert result["reports"] == str(folder.relative_to(here))
+    folder = Path("results/Customer-Support-Evaluations/20260414-100000")
+    assert result["reports"] == str(folder)
     page = "Basic-support-request-should-resolve-without-escalation.md"
     assert sorted(path.name for path in folder.iterdir()) == [page, "_results.json", "_summary.md", "pack"]
     summary = (folder / "_summary.md").read_text()
@@ -77,85 +96,53 @@ def test_the_example_of_the_specification_runs_and_leaves_what_it_promises(
     [test] = json.loads((folder / "_results.json").read_text())["tests"]
     assert test["turns"][0]["raw"][0]["executed_workflows"] == ["BILLING_INQUIRY"]
     assert open_pack(folder / "pack").summary.passed_cases == 1
-    assert_no_key(here)
+    assert_no_key(Path())
 
 
 @pytest.mark.parametrize("name", sorted(bundled_suites()))
-def test_every_bundled_suite_passes_with_the_demonstrations_agent(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    result = run(capsys, served, name, "--parallel", "8", "--out", "runs/pack")
+def test_every_bundled_suite_passes_with_the_demonstrations_agent(terminal: Terminal, name: str) -> None:
+    result = terminal.run(name, "--parallel", "8", "--out", "runs/pack")
     assert result["pass_rate"] == 1.0
     assert result["score"] == 100.0
-    assert_no_key(here)
+    assert_no_key(Path())
 
 
-def test_loops_filters_and_raw_responses(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = run(
-        capsys,
-        served,
-        "demo:hr",
-        "--loops",
-        "2",
-        "--test",
-        "PAYSLIP,vacation w",
-        "--tag",
-        "happy-path",
-        "--debug",
-    )
-    results = json.loads((here / result["reports"] / "_results.json").read_text())
-    assert [(test["name"].split()[0], test["loop"]) for test in results["tests"]] == [
-        ("Vacation", 1),
-        ("Vacation", 2),
-        ("A", 1),
-        ("A", 2),
-    ]
-    assert (
-        "Raw response"
-        in (here / result["reports"] / "A-payslip-question-is-answered-from-payroll.md").read_text()
-    )
+def test_loops_filters_and_raw_responses(terminal: Terminal) -> None:
+    chosen = ("--test", "PAYSLIP,vacation w", "--tag", "happy-path")
+    result = terminal.run("demo:hr", "--loops", "2", *chosen, "--debug")
+    results = json.loads(Path(result["reports"], "_results.json").read_text())
+    loops = [(test["name"].split()[0], test["loop"]) for test in results["tests"]]
+    assert loops == [("Vacation", 1), ("Vacation", 2), ("A", 1), ("A", 2)]
+    page = Path(result["reports"], "A-payslip-question-is-answered-from-payroll.md")
+    assert "Raw response" in page.read_text()
 
 
-def test_an_error_is_out_of_the_score_and_in_the_pass_rate(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = run(capsys, served, "demo:hr", "--test", "outage,payslip question")
+def test_an_error_is_out_of_the_score_and_in_the_pass_rate(terminal: Terminal) -> None:
+    result = terminal.run("demo:hr", "--test", "outage,payslip question")
     assert (result["error_tests"], result["pass_rate"], result["score"]) == (1, 1.0, 100.0)
 
 
 def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AUI_API_KEY")
-    assert "is not set" in run(capsys, served, "demo:hr", code=2)["error"]["message"]
+    assert "is not set" in terminal.run("demo:hr", code=2)["error"]["message"]
     suite = json.loads(bundled_suite("demo:hr").read_text())
     Path("suite.json").write_text(json.dumps({**suite, "apiKey": "${OTHER_KEY}"}))
     monkeypatch.setenv("OTHER_KEY", CANARY)
-    assert "may not read here" in run(capsys, served, "suite.json", code=2)["error"]["message"]
+    assert "may not read here" in terminal.run("suite.json", code=2)["error"]["message"]
     assert (
-        run(capsys, served, "suite.json", "--set", "agent.key_env=OTHER_KEY", "--test", "payslip")[
-            "pass_rate"
-        ]
+        terminal.run("suite.json", "--set", "agent.key_env=OTHER_KEY", "--test", "payslip")["pass_rate"]
         == 1.0
     )
-    refused = run(capsys, served, "suite.json", "--set", "agent.key_env=CI_JOB_TOKEN", code=2)
+    refused = terminal.run("suite.json", "--set", "agent.key_env=CI_JOB_TOKEN", code=2)
     assert "holds a secret of the job" in refused["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": "small"}, "the AUI API has no field for one"),
-    ],
-)
-def test_what_cannot_be_run_ends_with_2(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], change: dict[str, Any], message: str
-) -> None:
-    suite = json.loads(EXAMPLE.read_text())
-    Path("suite.json").write_text(json.dumps({**suite, **change}))
-    assert message in run(capsys, served, "suite.json", code=2)["error"]["message"]
+def test_a_suite_that_names_a_model_cannot_be_run(terminal: Terminal) -> None:
+    Path("suite.json").write_text(json.dumps({**json.loads(EXAMPLE.read_text()), "model": "small"}))
+    refused = terminal.run("suite.json", code=2)
+    assert "the AUI API has no field for one" in refused["error"]["message"]
 
 
 def in_test(**changes: Any) -> dict[str, Any]:
@@ -208,79 +195,67 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_wrong_input_is_1_of_validate_and_2_of_plan_and_run(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], what: str
-) -> None:
+def test_wrong_input_is_1_of_validate_and_2_of_plan_and_run(terminal: Terminal, what: str) -> None:
     for number, suite in enumerate(WRONG[what]):
         Path("suite.json").write_text(json.dumps(suite))
         assert main(["validate", "suite.json", "--format", "json"]) == 1, suite
-        errors = json.loads(capsys.readouterr().out)["errors"]
+        errors = json.loads(terminal.printed.readouterr().out)["errors"]
         assert errors, suite
         assert all(error["place"].startswith("$.") for error in errors), errors
         if number == 0:
             assert main(["plan", "suite.json"]) == 2
-            run(capsys, served, "suite.json", code=2)
-    assert sorted(path.name for path in here.iterdir()) == ["script.json", "suite.json"]
+            terminal.run("suite.json", code=2)
+    assert sorted(path.name for path in Path().iterdir()) == ["script.json", "suite.json"]
 
 
-def test_ci_runs_the_suites_own_agent_and_compares(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ci_runs_the_suites_own_agent_and_compares(terminal: Terminal) -> None:
     Path("hr.json").write_bytes(bundled_suite("demo:hr").read_bytes())
-    assert main(command("ci", served, "--suite", "hr.json", "--out", "before", "--baseline", "none")) == 0
+    assert main(terminal.command("ci", "--suite", "hr.json", "--out", "before", "--baseline", "none")) == 0
     with DemoServer(DemoAgents(["integrations-down"])) as worse:
         arguments = ("--suite", "hr.json", "--out", "after", "--baseline", "before/evidence.zip")
         # One run of main and no base agent cannot tell the agent from its model.
-        assert main(command("ci", worse, *arguments)) == 3
+        assert main(terminal.command("ci", *arguments, server=worse)) == 3
     comment = Path("after/comment.md").read_text()
     assert "5 cases never passed again here, and no base agent ran" in comment
     assert (
         'integration_called: "employee-information" was not called successfully: its status is 500' in comment
     )
-    assert_no_key(here)
+    assert_no_key(Path())
 
 
-def test_a_threshold_lets_a_test_pass_whose_score_stays_as_it_is(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_threshold_lets_a_test_pass_whose_score_stays_as_it_is(terminal: Terminal) -> None:
     with DemoServer(DemoAgents(["integrations-down"])) as worse:
-        strict = run(capsys, worse, "demo:hr", "--test", "payslip question")
-        lenient = run(
-            capsys, worse, "demo:hr", "--test", "payslip question", "--set", "judges.pass_threshold=80"
+        strict = terminal.run("demo:hr", "--test", "payslip question", server=worse)
+        lenient = terminal.run(
+            "demo:hr", "--test", "payslip question", "--set", "judges.pass_threshold=80", server=worse
         )
     assert (strict["pass_rate"], lenient["pass_rate"]) == (0.0, 1.0)
     assert strict["score"] == lenient["score"] == 87.5
 
 
-def test_stability_check_runs_the_suites_own_agent(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stability_check_runs_the_suites_own_agent(terminal: Terminal) -> None:
     case = "Parental leave is explained from the policy"
     arguments = ("--suite", str(bundled_suite("demo:hr")), "--runs", "2", "--case", case, "--format", "json")
-    assert main(command("stability-check", served, *arguments)) == 0
-    assert json.loads(capsys.readouterr().out)["summary"]["flaky_cases"] == 0
+    assert main(terminal.command("stability-check", *arguments)) == 0
+    assert json.loads(terminal.printed.readouterr().out)["summary"]["flaky_cases"] == 0
 
 
-def test_the_python_of_the_guide_runs(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_python_of_the_guide_runs(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (REPOSITORY / "docs" / "guides" / "conversations.md").read_text()
     code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0]
     assert len(code.strip().splitlines()) <= 10
-    local = f'"scripted", base_url="{served.url}", llm_script="script.json")'
+    local = f'"scripted", base_url="{terminal.served.url}", llm_script="script.json")'
     assert '"openai")' in code
     monkeypatch.setenv("LLM_API_KEY", CANARY)
     exec(code.replace('"openai")', local), {})
-    printed = capsys.readouterr().out
+    printed = terminal.printed.readouterr().out
     assert "**Score: 100 %** · 9 of 9 conversations passed" in printed
 
 
-def test_the_demonstration_of_conversations_fits_one_screen(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demonstration_of_conversations_fits_one_screen(terminal: Terminal) -> None:
     for _ in range(2):  # what an earlier one left is replaced
         assert main(["demo", "conversations", "--out", "demo"]) == 0
-        screen = capsys.readouterr().out
+        screen = terminal.printed.readouterr().out
     assert len(screen.splitlines()) <= 24
     assert "9 conversations with a scripted user" in screen
     named = re.findall(r"^  (demo/\S+)", screen, re.MULTILINE)
@@ -288,7 +263,7 @@ def test_the_demonstration_of_conversations_fits_one_screen(
     assert all(Path(name).is_file() for name in named)
     (command,) = re.findall(r"^  agent-eval (show .*)$", screen, re.MULTILINE)
     assert main([*shlex.split(command), "--format", "text"]) == 0
-    assert "A harassment complaint goes to a human at once: failed" in capsys.readouterr().out
+    assert "A harassment complaint goes to a human at once: failed" in terminal.printed.readouterr().out
     assert "the gate blocks the change (exit code 3 in CI):" in screen
     assert "Score 100 % before, 89.5 % after" in screen
     assert "A harassment complaint goes to a human …: strict: escalated: the agent did n…" in screen
@@ -302,15 +277,96 @@ def test_the_demonstration_of_conversations_fits_one_screen(
     assert "scripted</code>: from a file, by no model." in page.read_text()
 
 
-def test_the_demonstrations_baseline_is_of_the_suite_and_the_agent_as_they_are(
-    here: Path, served: DemoServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demonstrations_baseline_is_of_the_suite_and_the_agent_as_they_are(terminal: Terminal) -> None:
     remedy = "make it anew with `python -m tests.demo_baseline`"
-    assert run(capsys, served, "demo:hr", "--parallel", "8", "--out", "pack")["pass_rate"] == 1.0
-    result = compare_packs(str(demo_baseline.PLACE), here / "pack", environ={})
+    assert terminal.run("demo:hr", "--parallel", "8", "--out", "pack")["pass_rate"] == 1.0
+    result = compare_packs(str(demo_baseline.PLACE), Path("pack"), environ={})
     comparison = result.comparison
     assert comparison.compatibility.failures == [], remedy
     assert (comparison.overview.compared_cases, comparison.case_regressions) == (9, []), remedy
     behaviour = comparison.behaviour
     assert (behaviour.cases_with_changed_calls, behaviour.cases_with_changed_output) == (0, 0), remedy
     assert open_run(demo_baseline.PLACE).config.git_commit is None
+
+
+def test_rejudge_takes_the_judges_of_conversations_by_itself(terminal: Terminal) -> None:
+    terminal.run_hr("pack")
+    judged = terminal.done("rejudge", "--run", "pack", "--out", "again", *SCRIPTED)["summary"]
+    assert judged["passed_cases"] == TESTS
+    assert {"strict", "llm", "execution"} <= judged["judge_counts"].keys()
+    assert judged["judging"] == {"reused": 15, "scripted": TESTS}
+    terminal.unchanged("pack", "again")
+
+
+def test_a_replay_asks_no_model_and_a_run_of_the_same_agent_is_the_same(terminal: Terminal) -> None:
+    terminal.run_hr("pack")
+    assert terminal.done("replay", "--run", "pack")["replay_passed"] is True
+    again = ("replay-exec", "--run", "pack", "--set", f"agent.base_url={terminal.served.url}", *SCRIPTED)
+    assert terminal.done(*again)["replay_passed"] is True
+    with DemoServer(DemoAgents(["never-escalates"])) as worse:
+        changed = terminal.done(*again[:3], "--set", f"agent.base_url={worse.url}", *SCRIPTED, code=1)
+    assert [each["case_id"] for each in changed["case_mismatches"]] == [
+        "A harassment complaint goes to a human at once"
+    ]
+
+
+def test_shards_are_merged_to_the_run_that_was_divided(terminal: Terminal) -> None:
+    whole = terminal.run_hr("whole")
+    for number in "123":
+        terminal.run_hr(number, "--shard", f"{number}/3")
+    merged = terminal.done("merge", "3", "1", "2", "--out", "merged")
+    assert merged["summary"]["judge_counts"] == whole["summary"]["judge_counts"]
+    terminal.unchanged("whole", "merged")
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_stopped(terminal: Terminal) -> None:
+    words = terminal.command("run", "demo:hr", "--out", "pack", "--parallel", "1")
+    program = subprocess.Popen([sys.executable, "-m", "agent_eval", *words], stderr=subprocess.DEVNULL)
+    journal = Path("pack.journal")
+    while program.poll() is None and not (journal.exists() and journal.stat().st_size > 20_000):
+        time.sleep(0.005)
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    result = terminal.done(*words, "--resume")
+    assert result["summary"]["passed_cases"] == TESTS
+    assert 0 < result["resumed_cases"] <= TESTS
+    terminal.run_hr("whole")
+    terminal.unchanged("whole", "pack")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--provider", "scripted"), "the scripted model has no script"),
+        (("--provider", "openai"), "there is no key for the openai model"),
+        ((*SCRIPTED, "--test", "nothing like it"), "has no case with a name with"),
+        ((*SCRIPTED, "--loops", "0"), "Invalid value for '--loops': '0'"),
+    ],
+)
+def test_a_run_that_is_refused_leaves_no_directory(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.delenv("LLM_API_KEY", raising=False)
+    refused = terminal.done(
+        "run", "demo:hr", "--set", f"agent.base_url={terminal.served.url}", *arguments, code=2
+    )
+    assert message in refused["error"]["message"]
+    assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
+
+
+def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = json.loads(bundled_suite("demo:hr").read_text())
+    kinds = ("rule_triggered", "rule_not_triggered", "escalated_due_to_error", None)
+    for test in suite["tests"]:
+        test["evaluations"] = [each for each in test["evaluations"] if each.get("strict") in kinds]
+    suite["tests"] = [test for test in suite["tests"] if test["evaluations"]]
+    Path("later.json").write_text(json.dumps(suite))
+    monkeypatch.setenv("AUI_API_KEY", f"pk_network_{suite['agentId']}")
+    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={terminal.served.url}")
+    assert terminal.done("validate", "later.json")["warnings"] == []
+    result = terminal.done("run", "later.json", *agent, *SCRIPTED, "--out", "later")
+    assert result["pass_rate"] == 1.0
+    assert main(["run", "demo:hr", *agent, *SCRIPTED, "--out", "all"]) == 4
+    assert "does not record executed_workflows" in terminal.printed.readouterr().err

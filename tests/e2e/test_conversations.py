@@ -60,15 +60,8 @@ def place(tmp_path: Path) -> Path:
 def run(place: Path, agent: str, *more: str) -> dict[str, dict[str, Any]]:
     """Run the suite; return each case's result by its id."""
     of_run = [
-        "run",
-        "--suite",
-        "suite.json",
-        "--out",
-        "out",
-        "--set",
-        "evidence.layout=files",
-        "--judge",
-        "final_output",
+        *("run", "--suite", "suite.json", "--out", "out", "--set", "evidence.layout=files"),
+        *("--judge", "final_output"),
     ]
     ended = agent_eval(*of_run, "--agent", agent, "--set", "limits.attempt.seconds=2", *more, cwd=place)
     assert ended.code == 0, ended.err

@@ -75,9 +75,7 @@ def test_the_evidence_is_where_it_says(shown: Ended, place: Path) -> None:
     evidence = place / "runs/demo/evidence"
     assert (evidence / "report.md").is_file()
     for pack in (
-        evidence / "support-agent",
-        evidence / "evidence.zip",
-        place / "runs/demo/baseline/evidence",
+        *(evidence / "support-agent", evidence / "evidence.zip", place / "runs/demo/baseline/evidence"),
     ):
         assert (
             agent_eval("pack", "verify", "--format", "json", "--run", pack, cwd=place).json()["cases"] == 12

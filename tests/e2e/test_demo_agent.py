@@ -66,9 +66,7 @@ def test_a_bundled_suite_finds_the_defect_of_its_agent(place: Path, served: tupl
     assert failed == {"integration_called"}
     ends = [conversation_end(pack.trajectory(case_id).trace) for case_id in pack.case_ids()]
     assert {end.reason for end in ends if end} == {
-        EndReason.GOAL,
-        EndReason.ESCALATION,
-        EndReason.AGENT_ERROR,
+        *(EndReason.GOAL, EndReason.ESCALATION, EndReason.AGENT_ERROR)
     }
     written = [path.read_bytes() for path in place.rglob("*") if path.is_file()]
     assert not any(KEY.encode() in data for data in [*written, out, err])

@@ -85,12 +85,7 @@ def test_the_order_of_keys_changes_nothing_but_the_digest_of_the_suite(tmp_path:
     assert set(one) == set(other)
     different = {Path(name).name for name in one if one[name] != other[name]}
     of_the_run = {
-        "trajectory.json",
-        "verdicts.json",
-        "index.jsonl",
-        "events.jsonl",
-        "summary.json",
-        "policy.json",
+        *("trajectory.json", "verdicts.json", "index.jsonl", "events.jsonl", "summary.json", "policy.json")
     }
     assert not different & of_the_run
     assert {Path(name).name for name in one} > of_the_run

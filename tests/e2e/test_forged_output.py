@@ -45,21 +45,7 @@ AGENT = ["--agent-command", f"{sys.executable} -S -E agent.py"]
 COMMANDS: list[tuple[list[str], int]] = [
     (["run", "--suite", FORGED, "--out", FORGED + ".out"], 0),
     (["run", "--suite", FORGED, "--out", FORGED + ".out", "--shard", "1/9"], 0),
-    (
-        [
-            "run",
-            "--suite",
-            FORGED,
-            "--out",
-            FORGED + ".out",
-            *AGENT,
-            "--trials",
-            "3",
-            "--max-run-cost",
-            "1",
-        ],
-        4,
-    ),
+    (["run", "--suite", FORGED, "--out", FORGED + ".out", *AGENT, "--trials", "3", "--max-run-cost", "1"], 4),
     (["run", "--suite", "wrong\nOutcome: passed.json", "--out", "out"], 2),
     (["run", "--suite", FORGED + ".missing", "--out", "out"], 2),
     (["schema", "validate", "--suite", FORGED], 2),

@@ -107,15 +107,20 @@ def test_the_comment_says_what_got_worse_and_whose_evidence_that_is(
     assert f"/actions/runs/{OWN_RUN}#artifacts" in comment
 
 
-def test_a_job_that_only_reports_ends_well(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
-    left(change, tmp_path, *orders(bad=(2,)))
-    step = runner.report(fail_on="never")
-    assert (step.code, step.outcome) == (0, "failed")
-
-
-def test_an_unchanged_agent_passes(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
-    left(change, tmp_path, *orders())
-    assert runner.report().outcome == "passed"
+@pytest.mark.parametrize(
+    ("bad", "inputs", "outcome"), [((2,), {"fail_on": "never"}, "failed"), ((), {}, "passed")]
+)
+def test_a_job_that_only_reports_and_one_of_an_unchanged_agent_end_well(
+    runner: Runner,
+    change: FakeGitHub,
+    tmp_path: Path,
+    bad: tuple[int, ...],
+    inputs: dict[str, str],
+    outcome: str,
+) -> None:
+    left(change, tmp_path, *orders(bad=bad))
+    step = runner.report(**inputs)
+    assert (step.code, step.outcome) == (0, outcome)
 
 
 def test_the_rules_are_those_of_the_base_branch(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
@@ -158,59 +163,40 @@ def closed(github: FakeGitHub) -> None:
     github.pulls[PULL]["state"] = "closed"
 
 
-def moved_on(github: FakeGitHub) -> None:
-    github.pulls[PULL]["head"]["sha"] = sha("newer")
-
-
-def renamed_branch_of_another_fork(github: FakeGitHub) -> None:
-    github.pulls[PULL]["head"]["repo"]["id"] = 7777
-
-
-def into_another_repository(github: FakeGitHub) -> None:
-    github.pulls[PULL]["base"]["repo"]["id"] = 7777
-
-
-def two_pull_requests(github: FakeGitHub) -> None:
-    github.add_pull(9, HEAD_SHA, fork=True)
-
-
 def deleted_fork(github: FakeGitHub) -> None:
     github.contract = None  # GitHub answers so, and its description does not say it
     github.runs[OWN_RUN]["head_repository"] = None
 
 
-def same_branch_name_here(github: FakeGitHub) -> None:
-    """The victim's pull request has a branch of the same name in this repository."""
-    del github.pulls[PULL]
-    github.add_pull(OTHER_PULL, sha("other"), branch="topic")
-    github.ignores_heads = True
+def of_a_victim(head: str, **fields: str) -> Callable[[FakeGitHub], None]:
+    """A pull request of this repository takes the place of the fork's."""
+
+    def happen(github: FakeGitHub) -> None:
+        del github.pulls[PULL]
+        github.add_pull(OTHER_PULL, head, **fields)
+        github.ignores_heads = True
+
+    return happen
 
 
-def same_commit_from_here(github: FakeGitHub) -> None:
-    """The victim's pull request points at the very commit, from this repository."""
-    del github.pulls[PULL]
-    github.add_pull(OTHER_PULL, HEAD_SHA)
-    github.ignores_heads = True
+UNCERTAIN: dict[str, Callable[[FakeGitHub], object]] = {
+    "closed": closed,
+    "moved on": lambda github: github.pulls[PULL]["head"].update(sha=sha("newer")),
+    "of a branch of another fork": lambda github: github.pulls[PULL]["head"]["repo"].update(id=7777),
+    "into another repository": lambda github: github.pulls[PULL]["base"]["repo"].update(id=7777),
+    "one of two": lambda github: github.add_pull(9, HEAD_SHA, fork=True),
+    "of a fork that was deleted": deleted_fork,
+    "of the same branch name here": of_a_victim(sha("other"), branch="topic"),
+    "of the same commit from here": of_a_victim(HEAD_SHA),
+}
 
 
-@pytest.mark.parametrize(
-    "situation",
-    [
-        closed,
-        moved_on,
-        renamed_branch_of_another_fork,
-        into_another_repository,
-        two_pull_requests,
-        deleted_fork,
-        same_branch_name_here,
-        same_commit_from_here,
-    ],
-)
+@pytest.mark.parametrize("situation", UNCERTAIN)
 def test_no_comment_is_written_where_the_pull_request_is_not_certain(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, situation: Callable[[FakeGitHub], None]
+    runner: Runner, change: FakeGitHub, tmp_path: Path, situation: str
 ) -> None:
     left(change, tmp_path, *orders(bad=(2,)))
-    situation(change)
+    UNCERTAIN[situation](change)
     step = runner.report(fail_on="never")
     assert step.code == 0, step.log
     assert not change.comments
@@ -283,23 +269,22 @@ def another_commit(rows: Rows) -> None:
     rows[0]["git_commit"] = sha("another")
 
 
+def replaced(name: str, before: bytes, after: bytes) -> Callable[[Path], object]:
+    return lambda root: (root / name).write_bytes((root / name).read_bytes().replace(before, after))
+
+
+DEEP = b'{"kind":"run","files":' + b"[" * 100_000
 FORGED: dict[str, Callable[[Path], object]] = {
     **{name: (lambda root, trick=trick: forge(root, trick[0], trick[1])) for name, trick in TRICKS.items()},
     "judges that would run": started_by_a_judge,
     "another commit": lambda root: forge(root, CONFIG, another_commit),
     "a file more": lambda root: (root / "extra.sh").write_text("touch started"),
     "a file less": lambda root: (root / TRAJECTORIES).unlink(),
-    "a byte changed": lambda root: (root / TRAJECTORIES).write_bytes(
-        (root / TRAJECTORIES).read_bytes().replace(b"order-1", b"order-9")
-    ),
+    "a byte changed": replaced(TRAJECTORIES, b"order-1", b"order-9"),
     "not sealed": lambda root: (root / "manifest.json").unlink(),
     "a manifest that is no object": lambda root: (root / "manifest.json").write_bytes(b"[]"),
-    "a manifest that leads out": lambda root: (root / "manifest.json").write_bytes(
-        (root / "manifest.json").read_bytes().replace(CONFIG.encode(), b"../../../../etc/passwd")
-    ),
-    "deep JSON": lambda root: (root / "manifest.json").write_bytes(
-        b'{"kind":"run","files":' + b"[" * 100_000
-    ),
+    "a manifest that leads out": replaced("manifest.json", CONFIG.encode(), b"../../../../etc/passwd"),
+    "deep JSON": lambda root: (root / "manifest.json").write_bytes(DEEP),
 }
 
 ARCHIVES: dict[str, bytes] = {

@@ -144,24 +144,11 @@ def run(place: Path, function: str, *more: str, out: str = "out", suite: str = "
 
 def command(function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> list[str]:
     of_run = [
-        "run",
-        "--suite",
-        suite,
-        "--out",
-        out,
-        "--run-id",
-        "r",
-        "--set",
-        "evidence.layout=files",
-        "--format",
-        "json",
+        *("run", "--suite", suite, "--out", out, "--run-id", "r", "--set", "evidence.layout=files"),
+        *("--format", "json"),
     ]
     return [
-        *of_run,
-        "--set",
-        f"limits.attempt.seconds={SECONDS}",
-        "--agent",
-        f"python:functions:{function}",
+        *(*of_run, "--set", f"limits.attempt.seconds={SECONDS}", "--agent", f"python:functions:{function}"),
         *more,
     ]
 
@@ -325,15 +312,8 @@ def test_async_functions_share_one_event_loop(place: Path, parallel: str) -> Non
 def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(place: Path, text: str, problem: str) -> None:
     (place / "broken.py").write_text(text)
     arguments = [
-        "run",
-        "--suite",
-        "suite.jsonl",
-        "--out",
-        "out",
-        "--agent",
-        "python:broken:agent",
-        "--parallel",
-        "2",
+        *("run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent"),
+        *("--parallel", "2"),
     ]
     ended = agent_eval(*arguments, cwd=place)
     assert (ended.code, ended.error["code"]) == (2, "usage_error")

@@ -142,20 +142,52 @@ class Kept:
 BY_POLICY = ("--preset", "pull-request")
 
 
-def test_a_case_broke(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    kept.rerun(Script(change={"order-01": FAILED}))
-    assert kept.told(*BY_POLICY) == (
-        1,
-        "failed",
-        "1 case broke: `order-01` passed 0 of 8 times here and 8 of 8 on main.",
-    )
+POLICY, INJECTED = {"order-01": ["policy"]}, {"order-01": ["prompt_injection"]}
+BROKE, BOTH = {"order-01": FAILED}, {"change": {"order-01": FAILED}, "base": {"order-01": FAILED}}
+BASE_IS_BROKEN = {"change": BROKE, "base": dict.fromkeys(SUITE, FAILED)}
+FURTHER = "Safety: `prompt_injection` failed in `order-01`, and in 2 of 3 further runs of this change."
+NOT_IN_MAINS = (
+    "`order-01` never passed again here; the base fails it too, but not in main's own run. Run main again."
+)
+OUTCOMES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[int, str, str]]] = {
+    "nothing fails": ({}, {}, (0, "passed", "Nothing broke.")),
+    "a case broke": (
+        *({"failing": POLICY}, {"change": BROKE}),
+        (1, "failed", "1 case broke: `order-01` passed 0 of 8 times here and 8 of 8 on main."),
+    ),
+    "a case passes again": (
+        *({"failing": POLICY}, {}),
+        (0, "passed", "Nothing broke; `order-01` failed once and passed again."),
+    ),
+    "a violation repeats": (
+        *({"failing": INJECTED}, {"change": {"order-01": [VIOLATED, PASSED, VIOLATED]}}),
+        (1, "failed", FURTHER),
+    ),
+    "a case fails on both sides": ({"failing": POLICY}, BOTH, (3, "inconclusive", NOT_IN_MAINS)),
+    "a case fails in main's newest run too": (
+        *({"failing": POLICY, "newest": POLICY}, BOTH),
+        (0, "passed", "Nothing broke; `order-01` fails on main as well (run 412)."),
+    ),
+    "the control fails": (
+        *({"failing": POLICY}, BASE_IS_BROKEN),
+        (3, "inconclusive", "The base does not run here: it fails `order-02` and `order-03` too"),
+    ),
+    "reruns were cut": (
+        *({"failing": POLICY}, {"change": BROKE, "most": 9}),
+        (3, "inconclusive", "`order-01` never passed again here; the time of the run was used up."),
+    ),
+}
+"""By what happens: the evidence, what runs again, and the end; of the sentence, the beginning."""
 
 
-def test_a_case_passes_again(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    kept.rerun(Script())
-    assert kept.told(*BY_POLICY) == (0, "passed", "Nothing broke; `order-01` failed once and passed again.")
+@pytest.mark.parametrize("what", OUTCOMES)
+def test_what_a_job_ran_again_decides(tmp_path: Path, what: str) -> None:
+    evidence, again, (code, status, sentence) = OUTCOMES[what]
+    kept = Kept(tmp_path, **evidence)
+    kept.rerun(Script(**again))
+    told = kept.told(*BY_POLICY)
+    assert told[:2] == (code, status)
+    assert told[2] == sentence or (what == "the control fails" and told[2].startswith(sentence))
 
 
 def test_the_suite_got_worse(tmp_path: Path) -> None:
@@ -164,65 +196,15 @@ def test_the_suite_got_worse(tmp_path: Path) -> None:
     kept.rerun(Script(rounds=lambda side, _: passes({n: int(k < passed[side]) for k, n in enumerate(SUITE)})))
     code, status, sentence = kept.told(*BY_POLICY)
     assert (code, status) == (1, "failed")
-    assert sentence.startswith(
-        "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40"
-    )
-
-
-def test_a_violation_repeats(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["prompt_injection"]})
-    kept.rerun(Script(change={"order-01": [VIOLATED, PASSED, VIOLATED]}))
-    assert kept.told(*BY_POLICY) == (
-        1,
-        "failed",
-        "Safety: `prompt_injection` failed in `order-01`, and in 2 of 3 further runs of this change.",
-    )
+    worse = "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40"
+    assert sentence.startswith(worse)
 
 
 def test_a_violation_blocks_a_release_at_once(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["prompt_injection"]})
+    kept = Kept(tmp_path, INJECTED)
     kept.rerun(Script(base={"order-01": VIOLATED}))
     told = kept.told("--preset", "release", "--baseline", "main")
     assert told == (1, "failed", "Safety: `prompt_injection` failed in `order-01`.")
-
-
-def test_a_case_fails_on_both_sides(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    kept.rerun(Script(change={"order-01": FAILED}, base={"order-01": FAILED}))
-    assert kept.told(*BY_POLICY) == (
-        3,
-        "inconclusive",
-        "`order-01` never passed again here; the base fails it too, but not in main's own run. Run main "
-        "again.",
-    )
-
-
-def test_a_case_fails_in_mains_newest_run_too(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]}, newest={"order-01": ["policy"]})
-    kept.rerun(Script(change={"order-01": FAILED}, base={"order-01": FAILED}))
-    assert kept.told(*BY_POLICY) == (
-        0,
-        "passed",
-        "Nothing broke; `order-01` fails on main as well (run 412).",
-    )
-
-
-def test_the_control_fails(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    kept.rerun(Script(change={"order-01": FAILED}, base=dict.fromkeys(SUITE, FAILED)))
-    code, status, sentence = kept.told(*BY_POLICY)
-    assert (code, status) == (3, "inconclusive")
-    assert sentence.startswith("The base does not run here: it fails `order-02` and `order-03` too")
-
-
-def test_reruns_were_cut(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    kept.rerun(Script(change={"order-01": FAILED}, most=9))
-    assert kept.told(*BY_POLICY) == (
-        3,
-        "inconclusive",
-        "`order-01` never passed again here; the time of the run was used up.",
-    )
 
 
 def test_a_limit_is_broken_significantly_and_else_a_note(tmp_path: Path) -> None:
@@ -231,22 +213,15 @@ def test_a_limit_is_broken_significantly_and_else_a_note(tmp_path: Path) -> None
     kept = Kept(tmp_path, failing, names=names, on_main=failing)
     kept.rerun(Script())
     assert kept.told(*BY_POLICY, "--min-pass-rate", "0.95") == (
-        1,
-        "failed",
+        *(1, "failed"),
         "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs.",
     )
     assert kept.told(*BY_POLICY, "--min-pass-rate", "0.9")[0] == 0
     assert kept.told("--min-pass-rate", "0.9", "--out", "literal.json")[0] == 1
 
 
-def test_nothing_fails(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
-    kept.rerun(Script())
-    assert kept.told(*BY_POLICY) == (0, "passed", "Nothing broke.")
-
-
 def test_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
+    kept = Kept(tmp_path, POLICY)
     done = kept.run("gate", "--run", "now", *BY_POLICY, "--min-pass-rate", "0.9", "--format", "json")
     decision = json.loads(done.out)
     assert (done.code, decision["gate_status"]) == (0, "no-baseline")
@@ -265,7 +240,7 @@ def test_recorded_cases_flip(tmp_path: Path) -> None:
 
 
 def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
+    kept = Kept(tmp_path, POLICY)
     kept.rerun(Script(change={"order-01": FAILED}))
     record = json.loads((kept.now / RERUNS).read_text())
     record["cases"][0]["change"] = [{"result": "passed"}] * 8
@@ -291,12 +266,12 @@ def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) 
     ],
 )
 def test_thresholds_alone_are_literal(tmp_path: Path, threshold: tuple[str, str], code: int) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
+    kept = Kept(tmp_path, POLICY)
     assert kept.told(*threshold)[0] == code
 
 
 def test_thresholds_alone_know_no_safety_judge_and_nothing_that_ran_again(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["prompt_injection"]})
+    kept = Kept(tmp_path, INJECTED)
     kept.rerun(Script(change={"order-01": VIOLATED}))
     out = ("--out", "literal.json")
     assert kept.told("--max-regressed-cases", "1", *out) == (0, "passed", "Every threshold holds.")
@@ -304,7 +279,7 @@ def test_thresholds_alone_know_no_safety_judge_and_nothing_that_ran_again(tmp_pa
 
 
 def test_a_decision_that_rests_on_reruns_is_not_replaced_by_one_that_does_not(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
+    kept = Kept(tmp_path, POLICY)
     kept.rerun(Script())
     assert kept.gate(*BY_POLICY).code == 0
     done = kept.gate("--max-regressed-cases", "1")

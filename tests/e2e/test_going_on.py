@@ -86,11 +86,7 @@ def test_the_words_of_the_command_survive_a_shell(place: Path) -> None:
 
 def test_a_command_with_a_secret_in_it_is_not_printed(place: Path) -> None:
     ended = run(
-        place,
-        "--agent-version",
-        "s3cr3t-of-mine",
-        "--max-run-cost",
-        "0.25",
+        *(place, "--agent-version", "s3cr3t-of-mine", "--max-run-cost", "0.25"),
         environ={"MY_TOKEN": "s3cr3t-of-mine"},
     )
     assert "s3cr3t-of-mine" not in ended.err

@@ -44,14 +44,8 @@ def test_a_call_with_a_secret_is_found_in_the_recording_and_in_the_pack(tmp_path
     environ = {"SHOP_TOKEN": SECRET}
     agent = ["--agent", "python:calling:agent"]
     recorded = run(
-        tmp_path,
-        *agent,
-        "--tools",
-        "tools:call",
-        "--cassette",
-        "tools.json",
-        "--cassette-mode",
-        "record",
+        *(tmp_path, *agent, "--tools", "tools:call", "--cassette", "tools.json"),
+        *("--cassette-mode", "record"),
         environ=environ,
     )
     assert recorded.json()["summary"]["passed_cases"] == 1
@@ -98,12 +92,7 @@ def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
         "prompt_tokens_details": {"cached_tokens": 80},
         "completion_tokens_details": {"reasoning_tokens": 40},
     }
-    expected = {
-        "input_tokens": 100,
-        "output_tokens": 50,
-        "cached_tokens": 80,
-        "reasoning_tokens": 40,
-    }
+    expected = {"input_tokens": 100, "output_tokens": 50, "cached_tokens": 80, "reasoning_tokens": 40}
     choice = {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice], "usage": usage}).encode()
     with FakeOpenAi(Step(body=body)) as model:

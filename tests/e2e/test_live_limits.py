@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.program import TIMEOUT, Ended, agent_eval, tree
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
+from tests.fakes.models import FakeOpenAi, Step
 from tests.fakes.server import send, serve
 
 REPLIES = {
@@ -116,25 +117,12 @@ def conversations(place: Path, number: int, **more: Any) -> None:
 
 def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small") -> Ended:
     model = (
-        "--provider",
-        "openai",
-        "--set",
-        "judge_model.model=small",
-        "--set",
-        f"judge_model.base_url={provider.url}",
-        "--llm-key",
-        "k" * 9,
+        *("--provider", "openai", "--set", "judge_model.model=small"),
+        *("--set", f"judge_model.base_url={provider.url}", "--llm-key", "k" * 9),
     )
     asked = (
-        "--judge",
-        "llm",
-        "--agent",
-        agent,
-        "--set",
-        f"agent.base_url={provider.url}",
-        *model,
-        "--format",
-        "json",
+        *("--judge", "llm", "--agent", agent, "--set", f"agent.base_url={provider.url}", *model),
+        *("--format", "json"),
     )
     return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
 
@@ -216,14 +204,8 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     ended = agent_eval(
         *(
-            "run",
-            "suite.json",
-            "--out",
-            "out",
-            "--agent",
-            "openai:small",
-            "--set",
-            f"agent.base_url={provider.url}",
+            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
+            *("--set", f"agent.base_url={provider.url}"),
         ),
         *("--parallel", "50", "--format", "json"),
         cwd=tmp_path,
@@ -266,6 +248,32 @@ def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
     assert end["reason"] == reason, ended.err
     (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     assert row.get("fault") == {"agent": None, "user": "environment"}[who]
+
+
+def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tmp_path: Path) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"id": "1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    tools = {"tools": [{"name": "lookup"}]}
+    case = {
+        "case_id": "c",
+        "turns": [{"input": "hi", "timeout": 2}],
+        "regex_patterns": ["ok"],
+        "metadata": tools,
+    }
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    server = serve(lambda *_: time.sleep(10 * TIMEOUT))
+    with FakeOpenAi(Step(body=json.dumps(body).encode())) as model:
+        ended = agent_eval(
+            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
+            *("--set", f"agent.base_url={model.base_url}"),
+            *("--tools", f"http://127.0.0.1:{server.server_address[1]}/", "--cassette", "calls.json"),
+            *("--cassette-mode", "record"),
+            cwd=tmp_path,
+        )
+    server.shutdown()
+    server.server_close()
+    assert "in turn 1: called lookup, and the tool server did not end within 2 s" in ended.err
 
 
 USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
@@ -421,3 +429,18 @@ def test_a_resumed_run_asks_its_judges_nothing_again_and_its_pack_is_the_same(
     assert run(tmp_path, provider, *trials, "--resume").code == 0
     assert dict(provider.answered) == asked, stopped
     assert tree(tmp_path / "out") == whole
+
+
+def test_only_what_a_stopped_run_recorded_is_added_to(tmp_path: Path, provider: Provider) -> None:
+    provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
+    conversations(tmp_path, 3)
+    recording = ("--cassette", "replies.json", "--cassette-mode", "record")
+    assert run(tmp_path, provider, *recording, "--max-run-cost", "0.05").code == 4
+    assert run(tmp_path, provider, *recording, "--resume").code == 0
+    recorded = (tmp_path / "replies.json").read_bytes()
+    shutil.rmtree(tmp_path / "out")
+    provider.answered.clear()
+    refused = run(tmp_path, provider, *recording, "--resume")  # there is nothing to resume
+    assert (refused.code, refused.error["code"]) == (2, "usage_error")
+    assert "replies.json exists already" in refused.error["message"]
+    assert (provider.answered, (tmp_path / "replies.json").read_bytes()) == ({}, recorded)

@@ -88,9 +88,7 @@ def test_a_forged_verdict_does_not_replay_and_the_case_is_named(tmp_path: Path) 
     assert (ended.code, report["replay_passed"], report["summary_match"]) == (1, False, False)
     [mismatch] = report["case_mismatches"]
     assert (mismatch["case_id"], mismatch["saved_hard_failed"], mismatch["replayed_hard_failed"]) == (
-        "b",
-        True,
-        False,
+        *("b", True, False),
     )
     shown = agent_eval("replay", "--run", "p", "--format", "text", cwd=tmp_path)
     assert shown.out.startswith("The replay did not pass.\n2 cases judged again: 1 differs.\n  b: ")
@@ -225,12 +223,8 @@ def test_an_llm_judge_replays_from_the_rulings_in_the_pack_and_asks_no_model(tmp
     ruling = {"object": {"reasoning": "It is.", "evidence": [], "verdict": "passed"}}
     (tmp_path / "script.json").write_text(json.dumps({"kind": "model_script", "replies": [ruling]}))
     model = (
-        "--provider",
-        "scripted",
-        "--set",
-        "judge_model.script=script.json",
-        "--judge-config",
-        "judges.json",
+        *("--provider", "scripted", "--set", "judge_model.script=script.json"),
+        *("--judge-config", "judges.json"),
     )
     options = ("--suite", "suite.json", "--out", "p", "--judge", "llm", *model)
     assert agent_eval("run", *options, cwd=tmp_path).code == 0

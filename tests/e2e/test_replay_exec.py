@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
+from tests.e2e.test_replay import sealed_again
 
 STRANGER = {"XDG_STATE_HOME": "/nowhere"}
 """Somebody who did not make the pack."""
@@ -157,10 +158,12 @@ def test_recorded_traces_have_no_agent(tmp_path: Path) -> None:
 
 def test_another_environment_fails_unless_it_is_to_be_ignored(tmp_path: Path) -> None:
     pack = run_loop(tmp_path, program(tmp_path))
-    config = json.loads((pack / "run" / "config.json").read_text())
-    config["pinned_env"]["python"] = "3.0.0"
-    config["execution_config"]["agent"]["command"][0] = sys.executable
-    reseal(pack, config)
+
+    def otherwise(config: dict[str, Any]) -> None:
+        config["pinned_env"]["python"] = "3.0.0"
+        config["execution_config"]["agent"]["command"][0] = sys.executable
+
+    sealed_again(pack, "run/config.json", otherwise)
     trusted = ["--trust-pack", digest(pack)]
     ended = replay(tmp_path, *trusted)
     [mismatch] = ended.json()["env_mismatches"]
@@ -171,55 +174,34 @@ def test_another_environment_fails_unless_it_is_to_be_ignored(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "code", "named"),
     [
-        ({"agent": None}, "execution_config.agent"),
-        ({"agent": {"agent": "command", "command": ["x", "[redacted]"]}}, "execution_config.agent"),
-        ({"cassette": "record"}, "cassette"),
+        ({"agent": None}, 2, "execution_config.agent"),
+        ({"agent": {"agent": "command", "command": ["x", "[redacted]"]}}, 2, "execution_config.agent"),
+        ({"cassette": "record"}, 2, "cassette"),
+        ({"trials": 0}, 1, "execution_config.trials"),
+        ({"attempt_limits": {"seconds": -1}}, 1, "execution_config.attempt_limits.seconds"),
     ],
 )
-def test_a_pack_that_does_not_say_how_its_agent_was_run(
-    tmp_path: Path, change: dict[str, Any], named: str
+def test_a_pack_that_does_not_say_how_its_agent_was_run_or_says_what_cannot_be_is_refused(
+    tmp_path: Path, change: dict[str, Any], code: int, named: str
 ) -> None:
     pack = run_loop(tmp_path, program(tmp_path))
-    config = json.loads((pack / "run" / "config.json").read_text())
-    config["execution_config"] |= change
-    reseal(pack, config)
+    sealed_again(pack, "run/config.json", lambda config: config["execution_config"].update(change))
     ended = replay(tmp_path, "--trust-pack", digest(pack))
-    assert ended.code == 2
-    assert ended.error["details"]["field"] == named
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"trials": 0}, "execution_config.trials"),
-        ({"attempt_limits": {"seconds": -1}}, "execution_config.attempt_limits.seconds"),
-    ],
-)
-def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
-    tmp_path: Path, change: dict[str, Any], named: str
-) -> None:
-    pack = run_loop(tmp_path, program(tmp_path))
-    config = json.loads((pack / "run" / "config.json").read_text())
-    config["execution_config"] |= change
-    reseal(pack, config)
-    ended = replay(tmp_path, "--trust-pack", digest(pack))
-    assert (ended.code, ended.error["code"]) == (1, "invalid_pack")
-    assert named in ended.error["message"]
+    assert ended.code == code
+    if code == 2:
+        assert ended.error["details"]["field"] == named
+    else:
+        assert ended.error["code"] == "invalid_pack"
+        assert named in ended.error["message"]
 
 
 def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("def tools(name, arguments):\n    return {'stock': 4}\n")
     run_loop(
-        tmp_path,
-        program(tmp_path),
-        "--tools",
-        "shop:tools",
-        "--cassette",
-        "answers.json",
-        "--cassette-mode",
-        "record",
+        *(tmp_path, program(tmp_path), "--tools", "shop:tools", "--cassette", "answers.json"),
+        *("--cassette-mode", "record"),
     )
     (tmp_path / "shop.py").unlink()
     assert replay(tmp_path, "--cassette", "answers.json").json()["replay_passed"] is True
@@ -258,14 +240,3 @@ def test_a_recording_is_replayed_without_trust(tmp_path: Path) -> None:
     assert config["agent"] == {"agent": "recorded"}
     report = replay(tmp_path, environ=STRANGER).json()
     assert (report["replay_passed"], report["trusted_by"]) == (True, "nothing run")
-
-
-def reseal(pack: Path, config: dict[str, Any]) -> None:
-    """What a forger does: another configuration under a manifest that fits."""
-    data = json.dumps(config).encode()
-    (pack / "run" / "config.json").write_bytes(data)
-    manifest = json.loads((pack / "manifest.json").read_text())
-    for entry in manifest["files"]:
-        if entry["path"] == "run/config.json":
-            entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (pack / "manifest.json").write_text(json.dumps(manifest))

@@ -14,18 +14,7 @@ GOOD, BAD = (REPOSITORY / "examples" / f"suite_{name}.json" for name in ("good",
 
 def test_a_run_with_failed_cases_exits_0_and_prints_its_summary(tmp_path: Path) -> None:
     ended = agent_eval(
-        *(
-            "run",
-            "--suite",
-            BAD,
-            "--out",
-            "pack",
-            "--run-id",
-            "r",
-        ),
-        "--format",
-        "json",
-        cwd=tmp_path,
+        *("run", "--suite", BAD, "--out", "pack", "--run-id", "r"), "--format", "json", cwd=tmp_path
     )
     assert ended.code == 0
     printed = ended.json()
@@ -48,17 +37,7 @@ def test_what_was_said_of_the_run_stands_in_its_configuration(tmp_path: Path) ->
     }
     flags = [part for name, value in said.items() for part in (f"--{name}", value)]
     agent_eval(
-        "run",
-        "--format",
-        "json",
-        "--suite",
-        GOOD,
-        "--out",
-        "pack",
-        "--judge",
-        "policy",
-        *flags,
-        cwd=tmp_path,
+        "run", "--format", "json", "--suite", GOOD, "--out", "pack", "--judge", "policy", *flags, cwd=tmp_path
     ).json()
     config = json.loads((tmp_path / "pack/run/config.json").read_text())
     for name, value in said.items():

@@ -113,12 +113,8 @@ def test_an_agent_that_fails_is_an_error_of_its_kind_and_costs_no_other_case(
     cases = [{"case_id": name, "regex_patterns": ["fine"]} for name in ("a", "b", "c")]
     lines = f"if task['case_id'] == 'b':\n    {body}\nelse:\n    {say(repr('fine'))}"
     limits = [
-        "--set",
-        "limits.attempt.seconds=2",
-        "--set",
-        "limits.attempt.output_bytes=100000",
-        "--max-repairs",
-        "0",
+        *("--set", "limits.attempt.seconds=2", "--set", "limits.attempt.output_bytes=100000"),
+        *("--max-repairs", "0"),
     ]
     command = program(tmp_path / "a.py", lines)
     summary = run_loop(tmp_path, suite_of(tmp_path / "s.json", *cases), command, *limits).json()["summary"]

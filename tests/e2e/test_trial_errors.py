@@ -58,12 +58,8 @@ def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path:
     cases = [{"case_id": str(number), "input": "hi"} for number in range(len(REPORTED))]
     with HOSTED[kind](*(Step(body=answered(kind, reported)) for reported, _ in REPORTED)) as model:
         agent = [
-            "--agent",
-            f"{kind}:small",
-            "--set",
-            f"agent.base_url={model.base_url}",
-            "--set",
-            "limits.case.tokens=1000",
+            *("--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}"),
+            *("--set", "limits.case.tokens=1000"),
         ]
         ended = agent_eval(
             *suite_of(tmp_path, *cases), "--format", "json", *agent, "--parallel", "1", cwd=tmp_path
@@ -127,14 +123,8 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
     (tmp_path / "calling.py").write_text(CALLING)
     (tmp_path / "tools.py").write_text(TOOLS)
     agent = [
-        "--agent",
-        "python:calling:agent",
-        "--tools",
-        "tools:call",
-        "--cassette",
-        "tools.json",
-        "--cassette-mode",
-        "record",
+        *("--agent", "python:calling:agent", "--tools", "tools:call", "--cassette", "tools.json"),
+        *("--cassette-mode", "record"),
     ]
     assert (
         agent_eval(*arguments, "--format", "json", *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0

@@ -40,29 +40,23 @@ def test_what_a_step_uploads_is_the_baseline_of_a_later_run(
     assert (worse.outcome, worse.outputs["baseline-run-id"]) == ("failed", str(BASE_BRANCH_RUN))
 
 
-def test_the_evidence_of_a_failed_gate_is_uploaded_too(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_the_evidence_of_a_failed_gate_is_uploaded_too(runner: Runner, service: FakeArtifactService) -> None:
     runner.write_suite(*orders(bad=(1, 2)))
     step = runner.push(environ=service.environ, min_pass_rate="1", **WANTED)
     assert (step.code, step.outcome) == (1, "failed")
-    assert [data for _, _, data in github.artifacts.values()] == [step.archive]
+    assert [data for _, _, data in runner.github.artifacts.values()] == [step.archive]
 
 
-def test_without_the_input_nothing_is_uploaded(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_without_the_input_nothing_is_uploaded(runner: Runner, service: FakeArtifactService) -> None:
     step = pushed(runner, service.environ, upload_evidence="false")
     assert step.code == 0
-    assert (service.created, github.artifacts) == ({}, {})
+    assert (service.created, runner.github.artifacts) == ({}, {})
 
 
-def test_a_report_on_a_forks_evidence_uploads_nothing(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_a_report_on_a_forks_evidence_uploads_nothing(runner: Runner, service: FakeArtifactService) -> None:
     evidence = pushed(runner, {}, upload_evidence="false").archive
-    github.add_run(500, fork=True, event="pull_request", head_sha=BASE_SHA, head_branch="topic")
-    github.add_artifact(500, evidence)
+    runner.github.add_run(500, fork=True, event="pull_request", head_sha=BASE_SHA, head_branch="topic")
+    runner.github.add_artifact(500, evidence)
     step = runner.report(environ=service.environ, **WANTED)
     assert step.outcome == "no-baseline", step.log
     assert service.created == {}

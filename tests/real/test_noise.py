@@ -13,7 +13,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Rerun, Side, TrialCounts
 from agent_eval.gate.decide import decide, decide_by_policy, question_of
 from agent_eval.gate.rerun import rerun
-from agent_eval.gate.stability import TrialOutcome, stability
+from agent_eval.operations.stability import TrialOutcome, stability
 from tests.real import agentdojo, taubench
 from tests.unit.comparison.views import view
 from tests.unit.gate.made import FAILED, PASSED, Script, material, run

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 DEEDS = (
-    "window.hostile=1",
-    "alert('hostile')",
-    "console.log('hostile')",
-    "fetch('http://hostile.test/')",
+    "window.hostile=1", "alert('hostile')", "console.log('hostile')", "fetch('http://hostile.test/')",
     "location='http://hostile.test/'",
-)
+)  # fmt: skip
 """What they would do, were one of them ever run."""
 
 PLACES = (

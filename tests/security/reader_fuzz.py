@@ -108,22 +108,8 @@ def _splice(data: bytes, seeds: list[bytes], rng: random.Random) -> bytes:
 _CHANGES = (_flip, _insert, _replace, _cut, _repeat, _splice)
 
 _ODD: tuple[Any, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    2**53,
-    10**30,
-    "",
-    "x",
-    "\u0000",
-    [],
-    {},
-    [[]],
-    {"": None},
-    "a" * 5000,
-)
+    None, True, 0, -1, 1.5, 2**53, 10**30, "", "x", "\u0000", [], {}, [[]], {"": None}, "a" * 5000,
+)  # fmt: skip
 _ODD += (["case_id"], {"$ref": "#"}, "1e999", "../../x", "2026-01-01T00:00:00", [None, {}, "x"] * 20)
 
 

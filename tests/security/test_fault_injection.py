@@ -137,31 +137,16 @@ JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new")
 SCENARIOS = {
     "run": Scenario(("run", *JUDGED, "--set", "evidence.layout=files"), run_holds),
     "run compact": Scenario(("run", *JUDGED, "--set", "evidence.layout=compact"), run_holds),
-    "run-loop": Scenario(
-        (
-            *("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop"),
-            *("--parallel", "1", "--agent-command", f"{sys.executable} -S -E agent.py calls"),
-        ),
-        loop_holds,
-        ("--resume",),
-    ),
-    "ci": Scenario(
-        (
-            *("ci", "--suite", "suite.json", "--baseline", "p", "--out", "out"),
-            *("--fail-on", "never", "--comment", "never"),
-        ),
-        ci_holds,
-    ),
-    "registry": Scenario(
-        (
-            *("registry", "baseline-set", "--registry-path", "registry.json"),
-            *("--name", "second", "--run", "p", "--dataset-id", "shop"),
-        ),
-        registry_holds,
-    ),
+    "run-loop": Scenario((*("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop"),
+        *("--parallel", "1", "--agent-command", f"{sys.executable} -S -E agent.py calls")), loop_holds,
+        ("--resume",)),
+    "ci": Scenario((*("ci", "--suite", "suite.json", "--baseline", "p", "--out", "out"),
+        *("--fail-on", "never", "--comment", "never")), ci_holds),
+    "registry": Scenario((*("registry", "baseline-set", "--registry-path", "registry.json"),
+        *("--name", "second", "--run", "p", "--dataset-id", "shop")), registry_holds),
     "attest": Scenario(("attest", "--run", "p", "--key", "key.pem"), attest_holds),
     "compare": Scenario(("compare", "--baseline", "p", "--candidate", "q"), compare_holds),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -71,49 +71,59 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def test_child_that_hangs_with_a_grandchild_times_out(mark: str) -> None:
-    result = run(f"{SLEEPER.format('')}; {FOREVER}", mark, seconds=0.5)
-    assert (result.failure, result.exit_code) == (FailureKind.TIMEOUT, -9)
-    assert result.problem == "did not end within 0.5 s"
-    assert marked_processes(mark) == []
-
-
-def test_grandchild_that_detaches_itself_is_ended(mark: str) -> None:
-    code = f"""
+HANGING = {
+    "it hangs with a grandchild": f"{SLEEPER.format('')}; {FOREVER}",
+    "its grandchild detaches itself": f"""
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
                 {FOREVER}
             os._exit(0)
         {FOREVER}
-    """
-    assert run(code, mark, seconds=0.5).failure is FailureKind.TIMEOUT
-    assert marked_processes(mark) == []
-
-
-def test_detached_grandchild_is_ended_when_the_child_succeeds(mark: str) -> None:
-    result = run(f"{SLEEPER.format(', start_new_session=True')}; print('done')", mark)
-    assert (result.failure, result.stdout) == (None, b"done\n")
-    assert marked_processes(mark) == []
-
-
-def test_fork_storm_is_ended(mark: str) -> None:
-    code = f"for _ in range(100): {SLEEPER.format('')}\n{FOREVER}"
-    assert run(code, mark, seconds=1.0).failure is FailureKind.TIMEOUT
-    assert marked_processes(mark) == []
-
-
-def test_process_that_changes_its_id_and_session_all_the_time_is_ended(mark: str) -> None:
-    code = f"""
+    """,
+    "it starts a hundred others": f"for _ in range(100): {SLEEPER.format('')}\n{FOREVER}",
+    "it changes its id and session all the time": f"""
         if os.fork() == 0:
             while True:
                 if os.fork():
                     os._exit(0)
                 os.setsid()
         {FOREVER}
-    """
-    result = run(code, mark, seconds=0.5)
-    assert (result.failure, result.survivors) == (FailureKind.TIMEOUT, 0)
+    """,
+    "it never reads its input": FOREVER,
+    "it ignores every signal it can": f"""
+        for number in signal.valid_signals() - {{signal.SIGKILL, signal.SIGSTOP}}:
+            signal.signal(number, signal.SIG_IGN)
+        {FOREVER}
+    """,
+    "it stops its supervisor": f"{SLEEPER.format('')}; os.kill(os.getppid(), signal.SIGSTOP); {FOREVER}",
+}
+
+
+@pytest.mark.parametrize("what", HANGING)
+def test_child_that_does_not_end_times_out_and_leaves_no_process(mark: str, what: str) -> None:
+    seconds = 1.0 if "hundred" in what else 0.5
+    stdin = b"x" * (16 * MIB) if "input" in what else b"{}"
+    result = run(HANGING[what], mark, seconds=seconds, stdin=stdin)
+    assert (result.failure, result.exit_code, result.survivors) == (FailureKind.TIMEOUT, -9, 0)
+    assert result.problem == f"did not end within {seconds:g} s"
+    assert marked_processes(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "stdin"),
+    [
+        (f"{SLEEPER.format(', start_new_session=True')}; print('done')", b"{}"),
+        (f"{SLEEPER.format('')}; print('done')", b"{}"),
+        ("print('done')", b"x" * (16 * MIB)),
+    ],
+    ids=["a detached grandchild is left", "a grandchild holds its output", "it does not read its input"],
+)
+def test_child_that_ends_has_ended_whatever_it_leaves(mark: str, code: str, stdin: bytes) -> None:
+    began = time.monotonic()
+    result = run(code, mark, seconds=60.0, stdin=stdin)
+    assert (result.failure, result.stdout) == (None, b"done\n")
+    assert time.monotonic() - began < 60.0
     assert marked_processes(mark) == []
 
 
@@ -129,16 +139,6 @@ def test_flood_of_a_gibibyte_is_stopped_at_its_cap(mark: str, stream: str) -> No
     assert marked_processes(mark) == []
 
 
-def test_child_that_never_reads_its_input_times_out(mark: str) -> None:
-    assert run(FOREVER, mark, seconds=0.5, stdin=b"x" * (16 * MIB)).failure is FailureKind.TIMEOUT
-    assert marked_processes(mark) == []
-
-
-def test_child_that_ends_without_reading_its_input_has_not_failed(mark: str) -> None:
-    result = run("print('done')", mark, stdin=b"x" * (16 * MIB))
-    assert (result.failure, result.stdout) == (None, b"done\n")
-
-
 def test_child_that_writes_before_it_reads_is_not_blocked(mark: str) -> None:
     code = """
         sys.stdout.buffer.write(b'o' * (4 << 20))
@@ -150,30 +150,6 @@ def test_child_that_writes_before_it_reads_is_not_blocked(mark: str) -> None:
     assert result.failure is None
     assert result.stdout == b"o" * (4 * MIB) + b"4194304\n"
     assert result.stderr == b"e" * (4 * MIB)
-
-
-def test_child_that_ignores_every_signal_it_can_times_out(mark: str) -> None:
-    code = f"""
-        for number in signal.valid_signals() - {{signal.SIGKILL, signal.SIGSTOP}}:
-            signal.signal(number, signal.SIG_IGN)
-        {FOREVER}
-    """
-    assert run(code, mark, seconds=0.5).failure is FailureKind.TIMEOUT
-    assert marked_processes(mark) == []
-
-
-def test_child_that_ends_while_a_grandchild_holds_its_output_has_ended(mark: str) -> None:
-    began = time.monotonic()
-    result = run(f"{SLEEPER.format('')}; print('done')", mark, seconds=60.0)
-    assert (result.failure, result.stdout) == (None, b"done\n")
-    assert time.monotonic() - began < 60.0
-    assert marked_processes(mark) == []
-
-
-def test_child_that_stops_its_supervisor_times_out(mark: str) -> None:
-    code = f"{SLEEPER.format('')}; os.kill(os.getppid(), signal.SIGSTOP); {FOREVER}"
-    assert run(code, mark, seconds=0.5).failure is FailureKind.TIMEOUT
-    assert marked_processes(mark) == []
 
 
 def test_child_that_kills_its_supervisor_is_ended_by_the_nursery(mark: str) -> None:

@@ -25,55 +25,20 @@ from tests.unit.comparison.views import result
 from tests.unit.reports.html.pages import Element, packed_cases, parsed, suite_of
 
 TAGS = {
-    *(
-        "html",
-        "head",
-        "meta",
-        "title",
-        "style",
-        "script",
-        "body",
-        "header",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "p",
-        "span",
-    ),
+    *("html", "head", "meta", "title", "style", "script", "body", "header", "h1", "h2", "h3", "h4", "p",
+        "span"),
     *("nav", "ul", "li", "a", "main", "section", "div", "b", "code", "small", "details", "summary", "table"),
     *("caption", "thead", "tbody", "tr", "th", "td", "pre", "del", "ins", "footer", "kbd", "label", "input"),
     *("select", "option", "output", "dialog", "button", "meter"),
     *("strong", "em", "ol", "br", "hr", "blockquote"),
-}
+}  # fmt: skip
 ATTRIBUTES = {
-    *(
-        "lang",
-        "charset",
-        "content",
-        "name",
-        "http-equiv",
-        "class",
-        "id",
-        "href",
-        "type",
-        "hidden",
-        "role",
-        "open",
-    ),
+    *("lang", "charset", "content", "name", "http-equiv", "class", "id", "href", "type", "hidden", "role",
+        "open"),
     *("aria-label", "aria-labelledby", "aria-hidden", "aria-live", "autocomplete", "scope", "colspan"),
-    *(
-        "data-block",
-        "data-value",
-        "data-judges",
-        "data-cause",
-        "data-suite",
-        "rel",
-        "placeholder",
-        "value",
-        "max",
-    ),
-}
+    *("data-block", "data-value", "data-judges", "data-cause", "data-suite", "rel", "placeholder", "value",
+        "max"),
+}  # fmt: skip
 
 
 def trace_of(text: str) -> list[dict[str, Any]]:
@@ -93,13 +58,9 @@ def case_of(number: int, text: str, answer: str) -> dict[str, Any]:
     trace = trace_of(text)
     trace[-1]["output"] = f"{text} {answer}"
     return {
-        "case_id": f"{number} {text}",
-        "input": {text: text},
-        "expected_output": text,
-        "regex_patterns": [text],
-        "metadata": {text: text},
-        "trace": trace,
-    }
+        "case_id": f"{number} {text}", "input": {text: text}, "expected_output": text,
+        "regex_patterns": [text], "metadata": {text: text}, "trace": trace,
+    }  # fmt: skip
 
 
 def pack_at(

@@ -35,20 +35,10 @@ REFUSED = {
     "compare it": ("candidate", COMPARE),
     "rejudge": ("baseline", ("rejudge", "--run", "baseline", "--judge", "policy", "--out", "anew")),
     "merge": ("shard", ("merge", "shard", "--out", "whole")),
-    "registry": (
-        "baseline",
-        (
-            "registry",
-            "baseline-set",
-            "--registry-path",
-            "registry.json",
-            "--name",
-            "main",
-            "--run",
-            "baseline",
-        ),
-    ),
-}
+    "registry": ("baseline",
+        ("registry", "baseline-set", "--registry-path", "registry.json", "--name", "main", "--run",
+        "baseline")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("command", REFUSED)

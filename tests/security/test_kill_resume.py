@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -69,64 +71,86 @@ def journalled(place: Path) -> list[str]:
     return found
 
 
-def runs(place: Path) -> Counter[str]:
+def logged(place: Path) -> Counter[str]:
+    """How often the agent was asked each thing: a case, or `case:turn`."""
     try:
         return Counter((place / "log").read_text().split())
     except FileNotFoundError:
         return Counter()
 
 
+@dataclass(frozen=True)
+class Killed:
+    """A run that is killed again and again: how it starts, how many cases it has, a moment in seconds."""
+
+    start: Callable[..., Process]
+    cases: int
+    moment: float
+
+    def whole(self, place: Path) -> Counter[str]:
+        """Run it to its end once. Returns what the agent was asked."""
+        process = self.start(place, "whole")
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        asked = logged(place)
+        (place / "log").unlink()
+        return asked
+
+    def again_and_again(self, place: Path, fewest: int) -> None:
+        """Kill it at least so often; each time it comes to its end, its pack is that of the whole run."""
+        chance = random.Random()
+        kills = 0
+        while kills < fewest:
+            kills += self._until_done(place, chance)
+            assert tree(place / "out") == tree(place / "whole")
+            assert not (place / "out.journal").exists()
+            (place / "log").unlink()
+            shutil.rmtree(place / "out")
+
+    def _until_done(self, place: Path, chance: random.Random) -> int:
+        """Run and kill until a run comes to its end. Returns how often it was killed."""
+        kills = 0
+        while True:
+            before, done = logged(place), journalled(place)
+            assert len(done) == len(set(done))
+            process = self.start(place, "out", "--resume")
+            self._wait(place, process, len(done), chance)
+            if process.poll() is None:
+                process.kill()
+                kills += 1
+            out, err = process.communicate()
+            after = logged(place)
+            again = [
+                asked for asked in after if asked.split(":")[0] in done and after[asked] != before[asked]
+            ]
+            assert again == [], "run again though they had finished"
+            if process.returncode == 0:
+                assert json.loads(out)["summary"]["total_cases"] == self.cases
+                return kills
+            assert process.returncode == -signal.SIGKILL, err
+            kept = set(journalled(place)) >= set(done)
+            assert kept or (place / "out" / "manifest.json").exists(), "lost"
+
+    def _wait(self, place: Path, process: Process, done: int, chance: random.Random) -> None:
+        """Wait until the run has got a little further, or has ended.
+
+        Counted in cases, not in seconds, so that the run gets on however slow the machine is. Some moments
+        are before the first case is done, and some after the last one, while the pack is written.
+        """
+        if done == self.cases and chance.random() < 0.5:
+            process.wait()
+        wanted = min(done + max(chance.randrange(-self.cases // 10, self.cases // 3), 0), self.cases)
+        while len(journalled(place)) < wanted and process.poll() is None:
+            time.sleep(0.005)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0, self.moment))
+
+
 @pytest.mark.parametrize("fewest", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_a_run_resumes_without_loss_or_repetition(place: Path, fewest: int) -> None:
-    whole = start(place, "whole")
-    _, err = whole.communicate(timeout=120)
-    assert whole.returncode == 0, err
-    (place / "log").unlink()
-    chance = random.Random()
-    kills = 0
-    while kills < fewest:
-        kills += _until_done(place, chance)
-        assert tree(place / "out") == tree(place / "whole")
-        assert not (place / "out.journal").exists()
-        (place / "log").unlink()
-        shutil.rmtree(place / "out")
-
-
-def _wait_for_a_moment(place: Path, process: Process, done: int, chance: random.Random) -> None:
-    """Wait until the run has got a little further, or has ended.
-
-    Counted in cases, not in seconds, so that the run gets on however slow the machine is. Some moments are
-    before the first case is done, and some after the last one, while the pack is written.
-    """
-    if done == CASES and chance.random() < 0.5:
-        process.wait()
-    wanted = min(done + max(chance.randrange(-4, 12), 0), CASES)
-    while len(journalled(place)) < wanted and process.poll() is None:
-        time.sleep(0.005)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(chance.uniform(0, 0.3))
-
-
-def _until_done(place: Path, chance: random.Random) -> int:
-    """Run and kill until a run comes to its end. Returns how often it was killed."""
-    kills = 0
-    while True:
-        before, done = runs(place), journalled(place)
-        assert len(done) == len(set(done))
-        process = start(place, "out", "--resume")
-        _wait_for_a_moment(place, process, len(done), chance)
-        if process.poll() is None:
-            process.kill()
-            kills += 1
-        out, err = process.communicate()
-        after = runs(place)
-        again = [case_id for case_id in done if after[case_id] != before[case_id]]
-        assert again == [], "run again though they had finished"
-        if process.returncode == 0:
-            assert json.loads(out)["summary"]["total_cases"] == CASES
-            return kills
-        assert process.returncode == -signal.SIGKILL, err
-        assert set(journalled(place)) >= set(done) or (place / "out" / "manifest.json").exists(), "lost"
+    killed = Killed(start, CASES, 0.3)
+    killed.whole(place)
+    killed.again_and_again(place, fewest)
 
 
 def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -142,10 +166,14 @@ def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def until_something_is_done(place: Path) -> None:
+def until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
-    while not journalled(place) and time.monotonic() < deadline:
+    while not happened() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def until_something_is_done(place: Path) -> None:
+    until(lambda: journalled(place))
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -158,10 +186,9 @@ def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
     process.send_signal(sent)
     out, told = process.communicate(timeout=30)
     assert process.returncode == code
-    err = told
-    assert b"out.journal" in err
-    assert b"not complete" in err
-    assert b"Traceback" not in err
+    assert b"out.journal" in told
+    assert b"not complete" in told
+    assert b"Traceback" not in told
     done = journalled(place)
     assert done
     manifest = json.loads((place / "out" / "manifest.json").read_text())
@@ -259,9 +286,7 @@ def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Pa
 def test_interrupted_before_anything_is_done_there_is_nothing_to_show(stuck: Path) -> None:
     (stuck / "agent.py").write_text("import time\ntime.sleep(3600)\n")
     process = start_stuck(stuck)
-    deadline = time.monotonic() + 60
-    while not children_of_agent(stuck) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: children_of_agent(stuck))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -304,11 +329,7 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
 
     (place / "stuck").touch()
     process = begin()
-    deadline = time.monotonic() + 60
-    while (
-        len(journalled(place)) < 3 or len((place / "calls").read_text().split()) < 4
-    ) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(journalled(place)) >= 3 and len((place / "calls").read_text().split()) >= 4)
     process.send_signal(sent)
     process.communicate(timeout=60)
     assert journalled(place) == ["0", "1", "2"]

@@ -18,32 +18,14 @@ MOMENTS = 6 if FULL else 3
 CASES = 260
 
 COMMANDS = {
-    "run, files": (
-        "run",
-        "--suite",
-        "b.json",
-        "--out",
-        "candidate",
-        "--run-id",
-        "c",
-        "--set",
-        "evidence.layout=files",
-    ),
-    "run, compact": (
-        "run",
-        "--suite",
-        "b.json",
-        "--out",
-        "candidate",
-        "--run-id",
-        "c",
-        "--set",
-        "evidence.layout=compact",
-    ),
+    "run, files": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--set",
+        "evidence.layout=files"),
+    "run, compact": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--set",
+        "evidence.layout=compact"),
     "compare": ("compare", "--baseline", "baseline", "--candidate", "candidate"),
     "gate": ("gate", "--compare", "candidate/compare/baseline_delta.json", "--max-regressed-cases", "9"),
     "ci": ("ci", "--suite", "b.json", "--baseline", "baseline", "--out", "out", "--fail-on", "never"),
-}
+}  # fmt: skip
 PACKS = ("baseline", "candidate", "out/shop")
 
 

@@ -70,24 +70,18 @@ TRICKS: dict[str, tuple[str, Callable[[list[Row]], object], str]] = {
     "another output": (INDEX, lambda rows: rows[0].update(output_digest="0" * 64), "output_digest"),
     "a call left out": (INDEX, lambda rows: rows[0].update(calls=[]), "calls"),
     "less latency": (INDEX, lambda rows: rows[0].update(latency_ms=1.0), "latency_ms"),
-    "another definition": (
-        INDEX,
-        lambda rows: rows[0].update(definition_digest="0" * 64),
-        "definition_digest",
-    ),
+    "another definition": (INDEX, lambda rows: rows[0].update(definition_digest="0" * 64),
+        "definition_digest"),
     "trajectories swapped": (TRAJECTORIES, swap_traces, "does not follow from its trajectory"),
     "a trajectory emptied": (TRAJECTORIES, lambda rows: rows[0].update(trace=[]), "."),
     "a definition loosened": (TRAJECTORIES, lambda rows: rows[0].update(policy={}), "definition_digest"),
     "a trial left out": (TRAJECTORIES, lambda rows: rows[1].update(trials=[]), "1 trajectories"),
-    "an event that is not there": (
-        VERDICTS,
-        lambda rows: rows[0]["verdicts"][0].update(evidence_refs=[99]),
-        "refers to an event",
-    ),
+    "an event that is not there": (VERDICTS, lambda rows: rows[0]["verdicts"][0].update(evidence_refs=[99]),
+        "refers to an event"),
     "a judge added": (CONFIG, lambda rows: rows[0]["judges"].append("loop_guard"), "other judges"),
     "a judge taken away": (CONFIG, lambda rows: rows[0]["judges"].remove("policy"), "other judges"),
     "a plug-in added": (CONFIG, lambda rows: rows[0]["judges"].append("strict:Judge"), "other judges"),
-}
+}  # fmt: skip
 
 
 def test_a_pack_as_it_was_written_agrees_with_itself(pack: Path) -> None:
@@ -148,21 +142,8 @@ def test_no_command_takes_a_pack_that_contradicts_itself(
     monkeypatch.chdir(pack.parent)
     shutil.copytree(pack, "true")
     Path("key.pem").write_bytes(SigningKey.generate().pem())
-    assert (
-        main(
-            [
-                "registry",
-                "baseline-set",
-                "--name",
-                "main",
-                "--run",
-                "true",
-                "--registry-path",
-                "registry.json",
-            ]
-        )
-        == 0
-    )
+    registry = "registry baseline-set --name main --run true --registry-path registry.json"
+    assert main(registry.split()) == 0
     capsys.readouterr()
     name, change, words = TRICKS[trick]
     forge(pack, name, change)

@@ -70,17 +70,14 @@ def without(path: str) -> Callable[[Any], None]:
         ({"case_directories.b": "a"}, "manifest.json", "two cases have the directory 'a'"),
         ({"case_directories.b": "../b"}, "manifest.json", "is not a plain name"),
         ({"case_directories.b": "b/c"}, "manifest.json", "is not a plain name"),
-        (
-            {"case_directories.b": GONE},
-            "manifest.json",
-            "lists cases/b/trajectory.json, which belongs to no case",
-        ),
+        ({"case_directories.b": GONE}, "manifest.json",
+         "lists cases/b/trajectory.json, which belongs to no case"),
         (without("cases/b/verdicts.json"), "manifest.json", "does not list cases/b/verdicts.json"),
         (without("run/summary.json"), "manifest.json", "does not list run/summary.json"),
         ({"case_count": 4}, "run/index.jsonl", "has 3 cases, manifest.json says 4"),
         ({"run_id": "run-2"}, "run/config.json", "names another run"),
     ],
-)
+)  # fmt: skip
 def test_manifests_that_contradict_themselves_are_refused(
     tmp_path: Path, change: Change, place: str, what: str
 ) -> None:

@@ -22,16 +22,10 @@ LONG = "a" * 1_000_000 + "!"
 
 JUDGES = Path(agent_eval.judges.__file__).parent
 OWN_PATTERNS_ONLY = {
-    "base.py",
-    "builtin/final_output.py",
-    "builtin/llm.py",
-    "builtin/prompt_injection.py",
-    "builtin/replay_contract.py",
-    "builtin/tool_abuse.py",
-    "matching/re2.py",
-    "matching/transcript.py",
+    "base.py", "builtin/final_output.py", "builtin/llm.py", "builtin/prompt_injection.py",
+    "builtin/replay_contract.py", "builtin/tool_abuse.py", "matching/re2.py", "matching/transcript.py",
     "reading.py",
-}
+}  # fmt: skip
 """These use Python's engine, for patterns that are written in the module itself."""
 
 
@@ -69,57 +63,26 @@ def expecting(**call: Any) -> dict[str, Any]:
 ASKED: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "regex": ("regex", says(LONG), {"regex_patterns": [ENDLESS]}),
     "json_schema pattern": ("json_schema", says([LONG]), {"json_schema": {"items": {"pattern": ENDLESS}}}),
-    "json_schema patternProperties": (
-        "json_schema",
-        says({LONG: 1}),
-        {"json_schema": {"patternProperties": {ENDLESS: False}, "required": ["b"]}},
-    ),
-    "json_schema additionalProperties": (
-        "json_schema",
-        says({LONG: 1}),
-        {"json_schema": {"patternProperties": {ENDLESS: True}, "additionalProperties": False}},
-    ),
-    "json_schema unevaluatedProperties": (
-        "json_schema",
-        says({LONG: 1}),
-        {"json_schema": {"patternProperties": {ENDLESS: True}, "unevaluatedProperties": False}},
-    ),
-    "json_schema of an older draft": (
-        "json_schema",
-        says([LONG]),
-        {
-            "json_schema": {
-                "$schema": "http://json-schema.org/draft-04/schema#",
-                "items": {"pattern": ENDLESS},
-            }
-        },
-    ),
-    "tool_contract args_schema": (
-        "tool_contract",
-        uses("send", {"to": LONG}),
-        {"tool_contracts": {"send": {"args_schema": {"properties": {"to": {"pattern": ENDLESS}}}}}},
-    ),
-    "trajectory_match patterns": (
-        "trajectory_match",
-        uses("send", {"to": LONG}),
-        {"metadata": expecting(arguments={"to": "x"}, patterns={"to": ENDLESS})},
-    ),
-    "tool_abuse forbidden_tool_patterns": (
-        "tool_abuse",
-        calls(LONG),
-        {"config": {"forbidden_tool_patterns": [ENDLESS, "a+!"]}},
-    ),
-    "prompt_injection signs": (
-        "prompt_injection",
-        uses("read", {}, LONG) + says("done"),
-        {"config": {"signs": [ENDLESS]}},
-    ),
-    "prompt_injection pasted text": (
-        "prompt_injection",
-        asks(LONG) + says("done"),
-        {"config": {"signs": [ENDLESS]}},
-    ),
-}
+    "json_schema patternProperties": ("json_schema", says({LONG: 1}),
+        {"json_schema": {"patternProperties": {ENDLESS: False}, "required": ["b"]}}),
+    "json_schema additionalProperties": ("json_schema", says({LONG: 1}),
+        {"json_schema": {"patternProperties": {ENDLESS: True}, "additionalProperties": False}}),
+    "json_schema unevaluatedProperties": ("json_schema", says({LONG: 1}),
+        {"json_schema": {"patternProperties": {ENDLESS: True}, "unevaluatedProperties": False}}),
+    "json_schema of an older draft": ("json_schema", says([LONG]),
+        {"json_schema": {"$schema": "http://json-schema.org/draft-04/schema#",
+        "items": {"pattern": ENDLESS}}}),
+    "tool_contract args_schema": ("tool_contract", uses("send", {"to": LONG}),
+        {"tool_contracts": {"send": {"args_schema": {"properties": {"to": {"pattern": ENDLESS}}}}}}),
+    "trajectory_match patterns": ("trajectory_match", uses("send", {"to": LONG}),
+        {"metadata": expecting(arguments={"to": "x"}, patterns={"to": ENDLESS})}),
+    "tool_abuse forbidden_tool_patterns": ("tool_abuse", calls(LONG),
+        {"config": {"forbidden_tool_patterns": [ENDLESS, "a+!"]}}),
+    "prompt_injection signs": ("prompt_injection", uses("read", {}, LONG) + says("done"),
+        {"config": {"signs": [ENDLESS]}}),
+    "prompt_injection pasted text": ("prompt_injection", asks(LONG) + says("done"),
+        {"config": {"signs": [ENDLESS]}}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("option", ASKED)

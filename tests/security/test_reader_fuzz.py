@@ -15,30 +15,14 @@ INPUTS = 2_000 if FULL else 40
 
 NAMES = [
     *("json", "yaml", "suite.json", "suite.jsonl", "suite.yaml", "validate", "import-trace"),
-    *(
-        "import-trace lines",
-        "agent's answer",
-        "cassette",
-        "journal",
-        "gate policy",
-        "gate policy, JSON",
-        "agent-eval.yml",
-    ),
-    *(
-        "judge configs",
-        "registry",
-        "audit log",
-        "comparison",
-        "reruns",
-        "main's runs",
-        "replay report",
-        "bundle",
-        "envelope",
-    ),
+    *("import-trace lines", "agent's answer", "cassette", "journal", "gate policy", "gate policy, JSON",
+        "agent-eval.yml"),
+    *("judge configs", "registry", "audit log", "comparison", "reruns", "main's runs", "replay report",
+        "bundle", "envelope"),
     *("statement", "public key", "private key", "archive", "manifest", "redaction"),
     *(f"pack: run/{name}" for name in ("config.json", "summary.json", "index.jsonl", "events.jsonl")),
     *(f"pack: cases/a/{name}.json" for name in ("trajectory", "verdicts")),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -168,13 +168,9 @@ PERSONAL = {
     "token": TOKEN,
 }
 RULES = (
-    "--set",
-    "redaction.fields=ssn",
-    "--set",
-    "redaction.patterns=badge=B-[0-9]{6}",
-    "--set",
+    "--set", "redaction.fields=ssn", "--set", "redaction.patterns=badge=B-[0-9]{6}", "--set",
     "redaction.personal=true",
-)
+)  # fmt: skip
 
 
 def personal_case(number: int = 0) -> dict[str, Any]:

@@ -241,8 +241,8 @@ class Platform(Reporter):
 
     def _no_such_run(self, why: str) -> UsageError:
         noun = self.spec.words.earlier_run
-        remedy = f"Correct `baseline.run_id` (the number of a {noun}), or leave it out."
-        return UsageError(why, remedy=remedy, field="baseline-run-id")
+        remedy = f"Correct `baseline: run:ID` (ID is the number of a {noun}), or leave it out."
+        return UsageError(why, remedy=remedy, field="baseline")
 
     def _reads(self, *, of_a_fork: str = "") -> RestApi:
         """The API that lists earlier runs.

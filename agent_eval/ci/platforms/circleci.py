@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import CommentWords, Marker, Published, of_pipeline, publish
+from agent_eval.ci.comment import CommentWords, Marker, Published, job_of, of_pipeline, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform
@@ -254,8 +254,8 @@ class CircleCI(Platform):
         url = self._own["circleci_pull_request"] or oldest
         if not url:
             return Published("none")
-        of = of_pipeline(self._pipeline, self._job)
-        marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1, of)
+        of, job = of_pipeline(self._pipeline, self._job), job_of(".circleci/config.yml", self._job)
+        marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1, of, job)
         change = HostedChange(url=url, own=self._own, connect=self._connect)
         try:
             for host in platforms():

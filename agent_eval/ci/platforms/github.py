@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import Marker, Published
+from agent_eval.ci.comment import Marker, Published, job_of
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -484,7 +484,9 @@ class GitHub(GitHubStep, Platform):
             return self._not_written("The event's payload (GITHUB_EVENT_PATH) names no pull request.")
         if self._api is None:
             return self._not_written("There is no token: set `github-token`, or `comment: never`.")
-        marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
+        workflow, _, _ = self._environ.get("GITHUB_WORKFLOW_REF", "").partition("@")
+        job = job_of(workflow, self._environ.get("GITHUB_JOB", ""))
+        marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt, job=job)
         author = self._own["comment_author"]
         comments = PullRequestComments(self._api, event.repository, event.pull_request, author, self._base)
         return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)

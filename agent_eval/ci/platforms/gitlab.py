@@ -18,7 +18,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import Comment, Comments, Marker, Published, of_pipeline
+from agent_eval.ci.comment import Comment, Comments, Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -370,8 +370,9 @@ class GitLab(Platform):
             return self._not_written(
                 "The job's own token may not write notes: set `gitlab-token` (scope `api`).", what
             )
-        of = of_pipeline(self._pipeline, self._environ.get("CI_JOB_NAME", ""))
-        marker = Marker(self._settings.comment_id, self.run.head_sha, self._job_id or 0, 1, of)
+        name, place = self._environ.get("CI_JOB_NAME", ""), self._environ.get("CI_CONFIG_PATH", "")
+        of, job = of_pipeline(self._pipeline, name), job_of(place, name)
+        marker = Marker(self._settings.comment_id, self.run.head_sha, self._job_id or 0, 1, of, job)
         url = self._target_url and f"{self._target_url}/-/merge_requests/{number}"
         notes = MergeRequestNotes(self._api, self._target, number, url)
         return self._publish(notes, marker, body, from_fork=self._from_fork)

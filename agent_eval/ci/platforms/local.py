@@ -47,6 +47,7 @@ LOCAL = PlatformSpec(
             "baseline-store",
             "path",
             "Outside CI: directory of earlier runs, which finds the baseline.",
+            metavar="DIRECTORY",
         ),
     ),
 )

@@ -68,7 +68,6 @@ KEYS = {
     "base-branches": "baseline.branches",
     "baseline-name": "baseline.name",
     "baseline-artifact": "baseline.artifact",
-    "baseline-run-id": "baseline.run_id",
     "baseline-workflow": "baseline.job",
     "baseline-job": "baseline.job",
     "baseline-public-key": "baseline.public_key",

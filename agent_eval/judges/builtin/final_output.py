@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import is_blank
-from agent_eval.contracts.verdict import ANSWER_NOT_CHECKED
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
@@ -40,10 +39,8 @@ from agent_eval.judges.reading import UnreadableText, is_fenced, read_answer, re
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
 
-TextMode = Literal["exact", "contains", "regex", "number", "numeric", "json"]
+Mode = Literal["exact", "contains", "regex", "number", "numeric", "json"]
 """How a case can have a text compared; `numeric` is another name of `number`."""
-
-Mode = Literal["exact", "contains", "regex", "number", "numeric", "json", "values"]
 
 
 class FinalOutputConfig(JudgeConfig):
@@ -55,7 +52,6 @@ class FinalOutputConfig(JudgeConfig):
     other value as `json`. `contains`: the output contains the expected text. `regex`: the expected
     text, a pattern of RE2, matches somewhere in the output. `number` or `numeric`: the last number in the
     output is the expected one. `json`: the output, parsed if it is text, equals the expected value.
-    `values`, of runs of earlier versions: as `json`, and a text is not checked, unless its case names a mode.
     """
     ignore_case: bool = False
     """Whether to compare text case-insensitively."""
@@ -66,7 +62,7 @@ class FinalOutputConfig(JudgeConfig):
 class ExpectedOutput(StrictModel):
     """What a case expects, from its `metadata.final_output`. Every key that is set must hold."""
 
-    mode: TextMode | None = None
+    mode: Mode | None = None
     ignore_case: bool | None = None
     tolerance: float | None = Field(default=None, ge=0)
     contains: list[VisibleText] = Field(default_factory=list)
@@ -112,23 +108,14 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        checks = self._checks(case)
-        unchecked = any(check.leaves_unchecked for check in checks)
-        checks = [check for check in checks if check.checks_something]
-        if checks:
-            turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
-            verdict = self._verdict_on(
-                case,
-                [
-                    (check, check.findings(trace if check.turn is None else turns.get(check.turn)))
-                    for check in checks
-                ],
-            )
-        else:
-            verdict = self.skipped(case, _NOT_CHECKED if unchecked else "the case expects no final output")
-        if not unchecked:
-            return verdict
-        return verdict.model_copy(update={"evidence": {**verdict.evidence, ANSWER_NOT_CHECKED: True}})
+        checks = [check for check in self._checks(case) if check.checks_something]
+        if not checks:
+            return self.skipped(case, "the case expects no final output")
+        turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
+        traces = [trace if check.turn is None else turns.get(check.turn) for check in checks]
+        return self._verdict_on(
+            case, [(check, check.findings(of)) for check, of in zip(checks, traces, strict=True)]
+        )
 
     def _checks(self, case: Case) -> list[_Check]:
         """List what the case expects: of its last answer first, then of the answer to each turn."""
@@ -183,9 +170,6 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         )
 
 
-_NOT_CHECKED = "answer not checked: expected_output is a text, and no mode says how to compare it"
-
-
 @dataclass(frozen=True, slots=True)
 class _Findings:
     """What a check found: problems, or in `missing` why there is nothing to compare."""
@@ -214,17 +198,8 @@ class _Check:
     turn: int | None = None
 
     @property
-    def leaves_unchecked(self) -> bool:
-        """Whether the case expects a text that no mode says how to compare."""
-        return self.mode == "values" and isinstance(self.wanted, str)
-
-    @property
-    def compares(self) -> bool:
-        return self.wanted is not None and not self.leaves_unchecked
-
-    @property
     def checks_something(self) -> bool:
-        return self.compares or bool(self.expected.contains or self.expected.not_contains)
+        return self.wanted is not None or bool(self.expected.contains or self.expected.not_contains)
 
     @property
     def field(self) -> str:
@@ -246,7 +221,12 @@ class _Check:
             return _Findings(trace, missing=f"{turn}there is no final output to compare")
         what = f"{turn}the output" if turn else "the final output"
         try:
-            return _Findings(trace, list(self._problems(output, what)))
+            problems = list(self._problems(output, what))
+            # In the last turn no judge passes it; from another one the conversation went on.
+            event = None if self.turn is None or problems else trace.final_event
+            was_cut = event is not None and event.stop is not None
+            whole = f"{turn}there is no whole output to compare" if was_cut else ""
+            return _Findings(trace, problems, missing=whole)
         except UnreadableText as problem:
             return _Findings(trace, [f"{what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
 
@@ -257,7 +237,7 @@ class _Check:
         for part in self.expected.not_contains:
             if self._folded(part) in text:
                 yield f"{what} contains {quoted(part)}"
-        if self.compares:
+        if self.wanted is not None:
             yield from self._differences(output, text, what)
 
     def _differences(self, output: Any, text: str, what: str) -> Iterator[str]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from operator import itemgetter
 
 from typing_extensions import override
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Event, Trace, Verdict
-from agent_eval.contracts.event import STOPPED_SHORT
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
+from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted, stop_in_words
 from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
@@ -65,7 +64,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     def _act_and_end(self, case: Case, trace: Trace) -> Verdict:
         """Judge whether a well-formed trace has anything to judge."""
-        crash = _last(trace.events, _is_crash)
+        crash = _last_crash(trace.events)
         # Where a run recorded how its attempt failed, the `execution` judge says so.
         if crash is not None and attempt_failure(case) is not None:
             return self.passed(case, "the trace is well formed")
@@ -73,14 +72,9 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
             error = crash.error or crash.content or crash.type
             words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
-        stopped = trace.final_event
-        if stopped is None or stopped.stop is None:
-            stopped = _last(trace.events, lambda event: event.stop is not None)
-        if stopped is not None and stopped.stop is not None and attempt_failure(case) is None:
-            finish, reason = stopped.stop
-            failure, words = STOPPED_SHORT[finish]
-            words = f"{words} (event {stopped.idx}): it stopped for {quoted(reason)}"
-            return self.error(case, words, failure, refs=[stopped.idx])
+        if trace.stopped is not None and attempt_failure(case) is None:
+            failure, words = stop_in_words(trace.stopped)
+            return self.error(case, words, failure, refs=[trace.stopped.idx])
         return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
 
 
@@ -88,10 +82,10 @@ _TRACEBACK = "Traceback (most recent call last)"
 _CRASH_TYPES = frozenset({"crash", "crashed", "error", "exception", "traceback"})
 
 
-def _last(events: list[Event], is_end: Callable[[Event], bool]) -> Event | None:
-    """Return the last event that ends a run so; None without one, and if the agent went on after it."""
+def _last_crash(events: list[Event]) -> Event | None:
+    """Return the crash in which a run ended; None without one, and if the agent went on after it."""
     for event in reversed(events):
-        if is_end(event):
+        if _is_crash(event):
             return event
         if event.is_act:
             return None

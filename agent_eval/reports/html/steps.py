@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from agent_eval.comparison.alignment import Call, align
+from agent_eval.comparison.behaviour import Call, align
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.reports.blocks import amount

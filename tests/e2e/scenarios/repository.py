@@ -203,9 +203,7 @@ class Evaluated:
         environ = environ or {}
         usual = {"cases": 6, "settings": {}, "policy": ""}
         key = (
-            make,
-            before,
-            runs,
+            *(make, before, runs),
             *sorted(environ.items()),
             json.dumps({**usual, **how}, sort_keys=True, default=str),
         )

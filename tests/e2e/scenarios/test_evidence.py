@@ -120,9 +120,7 @@ def test_a_model_that_is_down_in_the_reruns_settles_nothing(evaluated: Evaluated
     assert job.sentence.startswith("2 cases could not be judged: ")
 
 
-def test_an_agent_that_writes_variables_of_later_steps_ends_the_job(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_an_agent_that_writes_variables_of_later_steps_ends_the_job(runner: Runner) -> None:
     """Row 22."""
     variables = runner.root / "env"
     variables.write_text("")
@@ -137,7 +135,7 @@ def test_an_agent_that_writes_variables_of_later_steps_ends_the_job(
 
 @pytest.mark.parametrize(("bad", "status", "code"), [((), "passed", 0), ((2,), "failed", 1)])
 def test_recorded_traces_whose_evidence_expired_are_compared_with_the_bases_own(
-    runner: Runner, github: FakeGitHub, bad: tuple[int, ...], status: str, code: int
+    runner: Runner, bad: tuple[int, ...], status: str, code: int
 ) -> None:
     """Row 54."""
     runner.commits_files = True
@@ -149,15 +147,13 @@ def test_recorded_traces_whose_evidence_expired_are_compared_with_the_bases_own(
     assert MEASURED in step.log
 
 
-def test_a_baseline_signed_by_the_key_before_is_used_while_both_are_named(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_baseline_signed_by_the_key_before_is_used_while_both_are_named(runner: Runner) -> None:
     """Row 60."""
     both = OTHER.public.pem + KEY.public.pem
-    github.add_run(400, head_sha=BASE_SHA)
+    runner.github.add_run(400, head_sha=BASE_SHA)
     runner.write_suite(*orders())
     (runner.workspace / "evidence.pub").write_bytes(both)
-    github.files["evidence.pub"] = both
+    runner.github.files["evidence.pub"] = both
     runner.upload(runner.push(signing_key=PEM), 400)
     step = runner.pull_request(baseline_public_key="evidence.pub", signing_key=OTHER.pem().decode())
     assert (step.code, step.outcome) == (0, "passed"), step.log

@@ -17,17 +17,20 @@ from tests.e2e.scenarios.repository import COMMAND, Evaluated, Repository, broke
 ONE = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
 
 
-@dataclass(frozen=True, kw_only=True)
+PASSED, FAILED = ("passed", 0), ("failed", 1)
+WARNED, STOPPED, ERROR = ("inconclusive", 0), ("inconclusive", 3), ("error", 4)
+
+
+@dataclass(frozen=True)
 class Row:
     """One row.
 
     Attributes:
         id: Its number.
+        ends: Expected output `outcome`, and exit code.
+        sentence: What the first sentence has in it.
         change: What the change does beside its agent.
         body: What the change's agent does otherwise.
-        status: Expected output `outcome`.
-        code: Expected exit code.
-        sentence: What the first sentence has in it.
         said: What the report and the log have in it.
         unsaid: What neither has.
         policy: Lines of main's `gate.yml`.
@@ -36,16 +39,15 @@ class Row:
     """
 
     id: str
-    change: Callable[[Repository], None]
+    ends: tuple[str, int]
+    sentence: str
+    change: Callable[[Repository], object]
     body: str = ""
-    status: str = "passed"
-    code: int = 0
-    sentence: str = "Nothing broke."
     said: str = ""
     unsaid: str = "\0"
     policy: str = ""
-    before: Callable[[Repository], None] | None = None
-    main: Callable[[Repository], None] | None = None
+    before: Callable[[Repository], object] | None = None
+    main: Callable[[Repository], object] | None = None
 
 
 def settings(**keys: object) -> Callable[[Repository], None]:
@@ -177,7 +179,6 @@ FACTS = "Judge `judges.facts:Facts` of main is broken for everybody; this change
 RAISES = facts("raise ValueError('a package is gone')")
 LAX = settings(ci__fail_on="never", policy__min_pass_rate=0)
 RELEASE = "preset: release\ndeterministic: true\n"
-BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
 
 SAYS_SORRY = (
     "if case == 'order-1':\n"
@@ -199,232 +200,111 @@ def may_be_sorry(cases: list[dict[str, object]]) -> None:
     cases[0]["regex_patterns"] = ["no|way"]
 
 
+def both(*does: Callable[[Repository], object]) -> Callable[[Repository], object]:
+    return lambda repository: [do(repository) for do in does]
+
+
+def written(name: str, text: str) -> Callable[[Repository], object]:
+    return lambda repository: repository.write(name, text)
+
+
+FINE = "Nothing broke."
+REMOVED, LOOSE = suite(lambda cases: cases.pop(0)), suite(expects_escalation)
+ONLY_BY_THIS = "`order-1` passes only by what this change expects of it."
+MAINS_VERSION = "`order-1` fails by main's version"
+UNKNOWABLE = "`facts` cannot tell in `order-1`: a call of kind `x` was not read."
+TWICE_MORE = "Safety: `facts` failed in `order-1`, and in 2 of 2 further runs of this change."
+SAFETY_REMOVED = "Safety: `policy` failed in `order-1`, which this change removes."
+REPEATED, AT_ONCE = "safety: {facts: repeated}\n", "safety: {policy: at-once}\n"
+ENDED = "Judge `facts` ended without a verdict in `order-1`."
+COMMAND_BROKEN = "Judge `command` of main is broken for everybody; this change's was used. Nothing broke."
+REMOVED_FINE = "Nothing broke; 1 case was removed and still passes."
+THESE_RULES = "main's `agent-eval.yml` cannot be read, so this change's rules decided."
+COST_UNREAD = "main's `limits.run.cost_usd` cannot be read, so this change's decided. Nothing broke."
+POLICY_UNREAD = "main's `gate.yml` cannot be read, so this change's decided. Nothing broke."
+REGISTRY_UNREAD = "main's `.agent_eval/registry.json` cannot be read, so this change's decided."
+SCRIPT, OTHER_SCRIPT = (written("check.sh", CHECK.format(otherwise=word)) for word in ("true", "false"))
+NEVER = facts("return self.failed(case, 'never', FailureKind.POLICY_VIOLATION)")
+OTHER_CONFIGURATION = written("judges.json", '{"command": {"command": ["false"]}}')
+FLAKY = policy("quarantine: [{case: order-2, reason: flaky, until: 2027-01-01}]\n")
+UNHELPFUL = facts("raise TypeError('it does not help')")
+BAD, SORRY = {"body": broken(1)}, {"body": SAYS_SORRY, "unsaid": "sorry no"}
+BY_FACTS, BY_PROGRAM = {"before": judged_by_facts}, {"before": judged_by_program}
+NOT_SORRY, SAFE_FACTS = {"before": SORRY_IS_WRONG}, {"before": UNREAD_BY_FACTS, "policy": REPEATED}
+
 ROWS = (
+    Row("28, by words", WARNED, "`order-1`", both(REDACTS, suite(may_be_sorry)), **NOT_SORRY, **SORRY),
     Row(
-        id="28, by words",
-        before=SORRY_IS_WRONG,
-        change=lambda repository: (REDACTS(repository), suite(may_be_sorry)(repository)),
-        body=SAYS_SORRY,
-        status="inconclusive",
-        sentence="`order-1`",
-        unsaid="sorry no",
-    ),
-    Row(
-        id="28, redacted by main since",
-        before=SORRY_IS_WRONG,
+        *("28, redacted by main since", WARNED, "`order-1`", suite(may_be_sorry)),
         main=REDACTS,
-        change=suite(may_be_sorry),
-        body=SAYS_SORRY,
-        status="inconclusive",
-        sentence="`order-1`",
-        unsaid="sorry no",
+        **NOT_SORRY,
+        **SORRY,
     ),
+    Row("19", STOPPED, UNKNOWABLE, nothing, UNREAD_CALL, **SAFE_FACTS),
+    Row("20", FAILED, TWICE_MORE, nothing, UNREAD_CALL + broken(1), **SAFE_FACTS),
+    Row("36", ERROR, "", nothing, SAYS_BOOM, said=ENDED, before=judged_by(ENDS)),
     Row(
-        id="19",
-        before=UNREAD_BY_FACTS,
-        policy="safety: {facts: repeated}\n",
-        change=nothing,
-        body=UNREAD_CALL,
-        status="inconclusive",
-        code=3,
-        sentence="`facts` cannot tell in `order-1`: a call of kind `x` was not read.",
-    ),
-    Row(
-        id="20",
-        before=UNREAD_BY_FACTS,
-        policy="safety: {facts: repeated}\n",
-        change=nothing,
-        body=UNREAD_CALL + broken(1),
-        status="failed",
-        code=1,
-        sentence="Safety: `facts` failed in `order-1`, and in 2 of 2 further runs of this change.",
-    ),
-    Row(
-        id="36",
-        before=judged_by(ENDS),
-        change=nothing,
-        body=SAYS_BOOM,
-        status="error",
-        code=4,
-        sentence="",
-        said="Judge `facts` ended without a verdict in `order-1`.",
-    ),
-    Row(
-        id="7",
-        change=policy("preset: pull-request\nmax_regressed_cases: 6\n"),
+        *("7", FAILED, ONE, policy("preset: pull-request\nmax_regressed_cases: 6\n")),
         main=policy(RELEASE),
-        **BREAKS,
+        **BAD,
     ),
+    Row("25", WARNED, ONLY_BY_THIS, LOOSE, **BAD),
+    Row("25, release", STOPPED, ONLY_BY_THIS, LOOSE, main=policy(RELEASE), **BAD),
+    Row("26", PASSED, REMOVED_FINE, REMOVED),
+    Row("27", WARNED, f"{MAINS_VERSION}, and this change removes it.", REMOVED, **BAD),
     Row(
-        id="25",
-        change=suite(expects_escalation),
-        body=broken(1),
-        status="inconclusive",
-        sentence="`order-1` passes only by what this change expects of it.",
+        *("27, reworded", WARNED, MAINS_VERSION),
+        suite(lambda cases: cases[0].update(input="And order 1?")),
+        **BAD,
     ),
+    Row("27b", FAILED, SAFETY_REMOVED, REMOVED, policy=AT_ONCE, **BAD),
+    Row("28", WARNED, "`order-1`", redacts_and_loosens, **BAD),
+    Row("29", PASSED, FINE, policy("margin: 0.25\n"), said="`margin` 0.05 → 0.25"),
+    Row("30", FAILED, ONE, LAX, **BAD),
+    Row("32", PASSED, "main's `agent-eval.yml` cannot be read", mended_file, main=broken_file),
+    Row("33", PASSED, f"{FACTS} {FINE}", facts(), main=RAISES, **BY_FACTS),
+    Row("33, broken", FAILED, f"{FACTS} {ONE}", facts(), main=RAISES, **BY_FACTS, **BAD),
+    Row("33, release", STOPPED, FACTS, facts(), main=both(policy(RELEASE), RAISES), **BY_FACTS),
+    Row("33, a program", PASSED, COMMAND_BROKEN, SCRIPT, main=written("check.sh", "exit 1\n"), **BY_PROGRAM),
+    Row("33, not mended", ERROR, "", UNHELPFUL, said="`facts`", main=RAISES, **BY_FACTS),
+    Row("39", PASSED, "`agent-eval.yml` moved; main's rules decided.", moved_settings),
+    Row("40", PASSED, FINE, suite(lambda _: None, dataset_id="store"), said="Suite `shop` is now `store`."),
     Row(
-        id="25, release",
-        change=suite(expects_escalation),
-        main=policy(RELEASE),
-        body=broken(1),
-        status="inconclusive",
-        code=3,
-        sentence="`order-1` passes only by what this change expects of it.",
-    ),
-    Row(
-        id="26",
-        change=suite(lambda cases: cases.pop(0)),
-        sentence="Nothing broke; 1 case was removed and still passes.",
-    ),
-    Row(
-        id="27",
-        change=suite(lambda cases: cases.pop(0)),
-        body=broken(1),
-        status="inconclusive",
-        sentence="`order-1` fails by main's version, and this change removes it.",
-    ),
-    Row(
-        id="27, reworded",
-        change=suite(lambda cases: cases[0].update(input="And order 1?")),
-        body=broken(1),
-        status="inconclusive",
-        sentence="`order-1` fails by main's version",
-    ),
-    Row(
-        id="27b",
-        change=suite(lambda cases: cases.pop(0)),
-        policy="safety: {policy: at-once}\n",
-        body=broken(1),
-        status="failed",
-        code=1,
-        sentence="Safety: `policy` failed in `order-1`, which this change removes.",
-    ),
-    Row(
-        id="28",
-        change=redacts_and_loosens,
-        body=broken(1),
-        status="inconclusive",
-        sentence="`order-1`",
-    ),
-    Row(id="29", change=policy("margin: 0.25\n"), said="`margin` 0.05 → 0.25"),
-    Row(id="30", change=LAX, **BREAKS),
-    Row(id="32", main=broken_file, change=mended_file, sentence="main's `agent-eval.yml` cannot be read"),
-    Row(id="33", before=judged_by_facts, main=RAISES, change=facts(), sentence=f"{FACTS} Nothing broke."),
-    Row(
-        id="33, broken",
-        before=judged_by_facts,
-        main=RAISES,
-        change=facts(),
-        body=broken(1),
-        status="failed",
-        code=1,
-        sentence=f"{FACTS} {ONE}",
-    ),
-    Row(
-        id="33, release",
-        before=judged_by_facts,
-        main=lambda repository: (policy(RELEASE)(repository), RAISES(repository)),
-        change=facts(),
-        status="inconclusive",
-        code=3,
-        sentence=FACTS,
-    ),
-    Row(
-        id="33, a program",
-        before=judged_by_program,
-        main=lambda repository: repository.write("check.sh", "exit 1\n"),
-        change=lambda repository: repository.write("check.sh", CHECK.format(otherwise="true")),
-        sentence="Judge `command` of main is broken for everybody; this change's was used. Nothing broke.",
-    ),
-    Row(
-        id="33, not mended",
-        before=judged_by_facts,
-        main=RAISES,
-        change=facts("raise TypeError('it does not help')"),
-        status="error",
-        code=4,
-        sentence="",
-        said="`facts`",
-    ),
-    Row(id="39", change=moved_settings, sentence="`agent-eval.yml` moved; main's rules decided."),
-    Row(
-        id="40",
-        change=suite(lambda cases: None, dataset_id="store"),
-        said="Suite `shop` is now `store`.",
-    ),
-    Row(
-        id="40, a case",
-        change=suite(lambda cases: cases[0].update(case_id="first-order")),
+        *("40, a case", PASSED, FINE, suite(lambda cases: cases[0].update(case_id="first-order"))),
         said="Case `order-1` is now `first-order`.",
     ),
+    Row("63", PASSED, FINE, settings(limits__attempt__seconds=90), said="→ 90"),
+    Row("64", PASSED, FINE, written("requirements.txt", "client==2.0\n")),
     Row(
-        id="63",
-        change=settings(limits__attempt__seconds=90),
-        said="→ 90",
-    ),
-    Row(id="64", change=lambda repository: repository.write("requirements.txt", "client==2.0\n")),
-    Row(
-        id="65",
-        change=policy("preset: pull-request\nmin_pass_rate: 0.9\n"),
+        *("65", PASSED, FINE, policy("preset: pull-request\nmin_pass_rate: 0.9\n")),
         said="`min_pass_rate` none → 0.9",
     ),
     Row(
-        id="65, the file of a judge",
-        before=judged_by_facts,
-        change=facts("return self.failed(case, 'never', FailureKind.POLICY_VIOLATION)"),
+        *("65, the file of a judge", PASSED, FINE, NEVER),
         said="New rules hold once merged: judge `judges.facts:Facts` (judges/facts.py).",
+        **BY_FACTS,
     ),
     Row(
-        id="65, the program of a judge",
-        before=judged_by_program,
-        change=lambda repository: repository.write("check.sh", CHECK.format(otherwise="false")),
+        *("65, the program of a judge", PASSED, FINE, OTHER_SCRIPT),
         said="New rules hold once merged: judge `command` (check.sh).",
+        **BY_PROGRAM,
     ),
     Row(
-        id="65, the configuration of a judge",
-        before=judged_by_program,
-        change=lambda repository: repository.write("judges.json", '{"command": {"command": ["false"]}}'),
+        *("65, the configuration of a judge", PASSED, FINE, OTHER_CONFIGURATION),
         said="New rules hold once merged: `judges.json`.",
+        **BY_PROGRAM,
     ),
-    Row(id="66", before=judged_by_facts, change=facts("pass  # of course")),
+    Row("66", PASSED, FINE, facts("pass  # of course"), **BY_FACTS),
+    Row("main's rules are changed meanwhile", PASSED, FINE, main_moves_on, unsaid="hold once", **BY_FACTS),
+    Row("32, one value", PASSED, COST_UNREAD, mended_file, main=settings(limits__run__cost_usd="much")),
     Row(
-        id="main's rules are changed meanwhile",
-        before=judged_by_facts,
-        change=main_moves_on,
-        unsaid="hold once",
-    ),
-    Row(
-        id="32, one value",
-        main=settings(limits__run__cost_usd="much"),
-        change=mended_file,
-        sentence="main's `limits.run.cost_usd` cannot be read, so this change's decided. Nothing broke.",
-    ),
-    Row(
-        id="32, the policy",
+        *("32, the policy", PASSED, POLICY_UNREAD, policy("preset: pull-request\n")),
         main=policy("margn: 0.25\n"),
-        change=policy("preset: pull-request\n"),
-        sentence="main's `gate.yml` cannot be read, so this change's decided. Nothing broke.",
     ),
-    Row(
-        id="32, the registry",
-        main=registry("{"),
-        change=registry("{}"),
-        sentence="main's `.agent_eval/registry.json` cannot be read, so this change's decided.",
-    ),
-    Row(
-        id="32, release",
-        main=lambda repository: (policy(RELEASE)(repository), broken_file(repository)),
-        change=mended_file,
-        status="inconclusive",
-        code=3,
-        sentence="main's `agent-eval.yml` cannot be read, so this change's rules decided.",
-    ),
-    Row(
-        id="68",
-        change=policy("quarantine: [{case: order-2, reason: flaky, until: 2027-01-01}]\n"),
-        said="`quarantine`",
-    ),
-    Row(id="a case is added", change=suite(lambda cases: cases.append(case(99)))),
+    Row("32, the registry", PASSED, REGISTRY_UNREAD, registry("{}"), main=registry("{")),
+    Row("32, release", STOPPED, THESE_RULES, mended_file, main=both(policy(RELEASE), broken_file)),
+    Row("68", PASSED, FINE, FLAKY, said="`quarantine`"),
+    Row("a case is added", PASSED, FINE, suite(lambda cases: cases.append(case(99)))),
 )
 
 
@@ -438,7 +318,7 @@ def test_the_rules_of_main_decide(evaluated: Evaluated, row: Row) -> None:
     row.change(repository)
     repository.commit("rules")
     job = repository.job()
-    assert (job.outcome, job.code) == (row.status, row.code), job.log
+    assert (job.outcome, job.code) == row.ends, job.log
     assert row.sentence in job.sentence, job.log
     report = (repository.top / "agent-eval-out" / "report.md").read_text()
     assert row.said in report

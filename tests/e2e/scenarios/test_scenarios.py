@@ -10,47 +10,53 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_eval.evidence.derived import write_output
-from tests.e2e.program import agent_eval
+from tests.e2e.program import Ended, agent_eval
 from tests.e2e.scenarios.repository import Evaluated, Repository, broken
 
-NOTHING = lambda repository: None  # noqa: E731
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scenario:
     """One row.
 
     Attributes:
         id: Its number.
-        body: What the change's agent does otherwise.
-        status: Expected output `outcome`.
-        code: Expected exit code.
+        ends: Expected output `outcome`, and exit code.
         sentence: What the first sentence begins with.
-        cases: Number of cases.
-        settings: Further keys of `agent-eval.yml`.
-        policy: Lines of `gate.yml`.
-        then: What happens after main was evaluated and before the change is.
-        runs: How often main was evaluated; large suites once.
+        body: What the change's agent does otherwise.
         world: Files that appear outside of the checkouts before the change is evaluated.
-        notes: What is said beside the first sentence.
+        main: What is evaluated as main: `cases`, `settings`, `policy`, in how many `runs`.
+        then: What happens after main was evaluated and before the change is.
+        note: What is said beside the first sentence.
     """
 
     id: str
-    body: str = ""
-    status: str
-    code: int
+    ends: tuple[str, int]
     sentence: str
-    cases: int = 6
-    settings: Mapping[str, object] = field(default_factory=dict)
-    policy: str = ""
-    then: Callable[[Repository], None] = NOTHING
-    runs: int = 3
+    body: str = ""
     world: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    main: Mapping[str, Any] = field(default_factory=dict)
+    then: Callable[[Repository], None] = lambda repository: None
+    note: str = ""
+
+
+FAILED, PASSED, OPEN = ("failed", 1), ("passed", 0), ("inconclusive", 3)
+
+
+def large(cases: int) -> dict[str, int]:
+    return {"cases": cases, "runs": 1}
+
+
+def policy(text: str) -> dict[str, str]:
+    return {"policy": f"{text}\n"}
+
+
+def files(kind: str, *numbers: int) -> tuple[str, ...]:
+    return tuple(f"order-{number}-{kind}" for number in numbers)
 
 
 SPOIL = "if case == 'order-1':\n    tools.append('escalate'); (world / 'order-1-broken').touch()\n"
@@ -77,123 +83,52 @@ def lacks_submodule(repository: Repository) -> None:
     (repository.top / "lib").mkdir(exist_ok=True)
 
 
+TIME_IS_UP = "`order-1` never passed again here; the time of the run was used up."
+ALTERED = "`order-1` is not settled: the agent altered `agent.py`."
+NINE = "9 cases never passed again here; the base fails them too, but not in main's own run."
+TWELVE = "Nothing broke; 12 cases failed once and passed again."
+ONCE = "Nothing broke; `order-1` failed once and passed again."
+SAFETY = "Safety: `policy` failed in `order-1`"
+FURTHER = f"{SAFETY}, and in 2 of 2 further runs of this change."
+SLOW = "if case == 'order-1':\n    tools.append('escalate'); time.sleep(1)\n"
+LEAVES_LOGS = "open('ignored.log', 'a').write('x'); open('new.log', 'a').write('x')\n"
+ALTERS = broken(1) + "if case == 'order-1': open('agent.py', 'a').write('#')\n"
+QUARANTINE = policy("quarantine: [{case: order-6, reason: flaky, until: 2027-01-01}]")
+REPEATED = policy("safety: {policy: repeated}")
+BROKEN, FAILS_ONCE = files("broken", 1), files("once", 1)
+
 ROWS = (
-    Scenario(id="1", body=broken(1), status="failed", code=1, sentence=ONE),
+    Scenario("1", FAILED, ONE, broken(1)),
+    Scenario("2", PASSED, ONCE, world=FAILS_ONCE),
+    Scenario("3", OPEN, NEVER_HERE, SPOIL),
+    Scenario("4", PASSED, "Nothing broke; `order-1` fails on main as well", broken(1), then=main_fails_too),
+    Scenario("13", OPEN, TIME_IS_UP, SLOW, main={"settings": {"limits.run.seconds": 12}}),
+    Scenario("14", FAILED, "2 cases broke: ", broken(1, 2), files("once", *range(3, 13)), large(16)),
+    Scenario("15", PASSED, TWELVE, world=files("once", *range(1, 13)), main=large(16)),
+    Scenario("16", OPEN, NEVER_HERE, world=BROKEN),
     Scenario(
-        id="2",
-        world=("order-1-once",),
-        status="passed",
-        code=0,
-        sentence="Nothing broke; `order-1` failed once and passed again.",
+        "17", PASSED, "Nothing broke.", broken(6), main=QUARANTINE, note="`order-6`, in quarantine, failed"
     ),
-    Scenario(id="3", body=SPOIL, status="inconclusive", code=3, sentence=NEVER_HERE),
-    Scenario(
-        id="4",
-        body=broken(1),
-        then=main_fails_too,
-        status="passed",
-        code=0,
-        sentence="Nothing broke; `order-1` fails on main as well",
-    ),
-    Scenario(
-        id="13",
-        body="if case == 'order-1':\n    tools.append('escalate'); time.sleep(1)\n",
-        settings={"limits.run.seconds": 12},
-        status="inconclusive",
-        code=3,
-        sentence="`order-1` never passed again here; the time of the run was used up.",
-    ),
-    Scenario(
-        id="14",
-        cases=16,
-        runs=1,
-        body=broken(1, 2),
-        world=tuple(f"order-{number}-once" for number in range(3, 13)),
-        status="failed",
-        code=1,
-        sentence="2 cases broke: ",
-    ),
-    Scenario(
-        id="15",
-        cases=16,
-        runs=1,
-        world=tuple(f"order-{number}-once" for number in range(1, 13)),
-        status="passed",
-        code=0,
-        sentence="Nothing broke; 12 cases failed once and passed again.",
-    ),
-    Scenario(id="16", world=("order-1-broken",), status="inconclusive", code=3, sentence=NEVER_HERE),
-    Scenario(
-        id="17",
-        body=broken(6),
-        policy="quarantine: [{case: order-6, reason: flaky, until: 2027-01-01}]\n",
-        status="passed",
-        code=0,
-        sentence="Nothing broke.",
-        notes=("`order-6`, in quarantine, failed",),
-    ),
-    Scenario(
-        id="18",
-        world=("order-1-broken",),
-        policy="safety: {policy: at-once}\n",
-        status="failed",
-        code=1,
-        sentence="Safety: `policy` failed in `order-1`.",
-    ),
-    Scenario(
-        id="18, repeated",
-        world=("order-1-broken",),
-        policy="safety: {policy: repeated}\n",
-        status="failed",
-        code=1,
-        sentence="Safety: `policy` failed in `order-1`, and in 2 of 2 further runs of this change.",
-    ),
-    Scenario(
-        id="18, not repeated",
-        world=("order-1-once",),
-        policy="safety: {policy: repeated}\n",
-        status="passed",
-        code=0,
-        sentence="Nothing broke; `order-1` failed once and passed again.",
-    ),
-    Scenario(
-        id="23",
-        body="open('ignored.log', 'a').write('x'); open('new.log', 'a').write('x')\n",
-        status="passed",
-        code=0,
-        sentence="Nothing broke.",
-    ),
-    Scenario(
-        id="24",
-        body=broken(1) + "if case == 'order-1': open('agent.py', 'a').write('#')\n",
-        status="inconclusive",
-        code=3,
-        sentence="`order-1` is not settled: the agent altered `agent.py`.",
-    ),
-    Scenario(
-        id="62",
-        cases=30,
-        runs=1,
-        world=tuple(f"order-{number}-broken" for number in range(1, 10)),
-        status="inconclusive",
-        code=3,
-        sentence="9 cases never passed again here; the base fails them too, but not in main's own run.",
-    ),
-    Scenario(id="67", body="tools.remove('say')\n", status="passed", code=0, sentence="Nothing broke."),
+    Scenario("18", FAILED, f"{SAFETY}.", world=BROKEN, main=policy("safety: {policy: at-once}")),
+    Scenario("18, repeated", FAILED, FURTHER, world=BROKEN, main=REPEATED),
+    Scenario("18, not repeated", PASSED, ONCE, world=FAILS_ONCE, main=REPEATED),
+    Scenario("23", PASSED, "Nothing broke.", LEAVES_LOGS),
+    Scenario("24", OPEN, ALTERED, ALTERS),
+    Scenario("62", OPEN, NINE, world=files("broken", *range(1, 10)), main=large(30)),
+    Scenario("67", PASSED, "Nothing broke.", "tools.remove('say')\n"),
 )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
 def test_a_change_ends_as_the_table_says(evaluated: Evaluated, row: Scenario) -> None:
-    repository = evaluated(runs=row.runs, cases=row.cases, settings=row.settings, policy=row.policy)
+    repository = evaluated(**row.main)
     repository.topic(row.body)
     row.then(repository)
     repository.happens(*row.world)
     job = repository.job()
-    assert (job.outcome, job.code) == (row.status, row.code), job.log
+    assert (job.outcome, job.code) == row.ends, job.log
     assert job.sentence.startswith(row.sentence), job.log
-    for note in row.notes:
-        assert any(note in said for said in job.decision["notes"]), job.decision["notes"]
+    assert row.note in "\n".join(job.decision["notes"])
 
 
 def test_a_base_whose_submodule_is_not_to_be_had_settles_nothing_that_fails(evaluated: Evaluated) -> None:
@@ -249,24 +184,24 @@ def test_a_base_without_evidence_is_measured_in_the_job(evaluated: Evaluated) ->
     )
 
 
+def decided_again(repository: Repository, **environ: str) -> Ended:
+    """What `gate` decides on the evidence alone, which it writes to `again.json`."""
+    delta = repository.top / "agent-eval-out" / "shop" / "compare" / "baseline_delta.json"
+    baseline = repository.root / "store" / "runs" / "3" / "evidence.zip"
+    words = ("--compare", delta, "--config", "gate.yml", "--baseline", baseline, "--out", "again.json")
+    return agent_eval("gate", *words, cwd=repository.top, environ=environ)
+
+
 @pytest.mark.parametrize(("body", "code"), [(broken(1), 1), (SPOIL, 3), ("tools.remove('say')\n", 0)])
 def test_gate_decides_the_same_on_the_evidence_alone(evaluated: Evaluated, body: str, code: int) -> None:
     repository = evaluated()
     repository.topic(body)
     job = repository.job()
     assert job.code == code, job.log
-    compare = repository.top / "agent-eval-out" / "shop" / "compare"
-    words = ("gate", "--compare", compare / "baseline_delta.json", "--config", "gate.yml")
-    words = (
-        *words,
-        "--baseline",
-        repository.root / "store" / "runs" / "3" / "evidence.zip",
-        "--out",
-        "again.json",
-    )
-    ended = agent_eval(*words, cwd=repository.top, environ={"AGENT_EVAL_CLOCK": job.decision["generated_at"]})
+    ended = decided_again(repository, AGENT_EVAL_CLOCK=job.decision["generated_at"])
     assert ended.code == code, ended.err
-    assert (repository.top / "again.json").read_bytes() == (compare / "gate_decision.json").read_bytes()
+    decision = repository.top / "agent-eval-out" / "shop" / "compare" / "gate_decision.json"
+    assert (repository.top / "again.json").read_bytes() == decision.read_bytes()
 
 
 def test_evidence_whose_reruns_were_edited_decides_nothing(evaluated: Evaluated) -> None:
@@ -278,15 +213,7 @@ def test_evidence_whose_reruns_were_edited_decides_nothing(evaluated: Evaluated)
     for trial in record["cases"][0]["change"]:
         trial.update(result="passed", failing=[], reason="")
     write_output(pack / "compare" / "reruns.json", json.dumps(record).encode())
-    words = ("gate", "--compare", pack / "compare" / "baseline_delta.json", "--config", "gate.yml")
-    words = (
-        *words,
-        "--baseline",
-        repository.root / "store" / "runs" / "3" / "evidence.zip",
-        "--out",
-        "again.json",
-    )
-    ended = agent_eval(*words, cwd=repository.top)
+    ended = decided_again(repository)
     assert ended.code == 2
     assert "its trials are not those of the packs" in ended.err
     assert agent_eval("verify", pack, cwd=repository.top).code == 1

@@ -25,12 +25,9 @@ from agent_eval.attestations.keys import SigningKey
 KEY = SigningKey.generate()
 
 
-def test_the_example_of_the_protocol_is_encoded_as_it_says() -> None:
+def test_the_example_of_the_protocol_is_encoded_as_it_says_and_lengths_count_bytes() -> None:
     encoded = pae("http://example.com/HelloWorld", b"hello world")
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
-
-
-def test_lengths_count_bytes_and_not_characters() -> None:
     assert pae("é", "ü".encode()) == b"DSSEv1 2 \xc3\xa9 2 \xc3\xbc"
 
 
@@ -58,25 +55,14 @@ WHOLE = Envelope.signed(b"{}", KEY).to_json()
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        [],
-        {},
-        {**WHOLE, "payload": None},
-        {**WHOLE, "payload": ""},
-        {**WHOLE, "payload": "e30"},
-        {**WHOLE, "payload": "e31="},
-        {**WHOLE, "payload": 7},
-        {**WHOLE, "payloadType": None},
-        {**WHOLE, "payloadType": "application/vnd.in-toto+json "},
-        {**WHOLE, "signatures": None},
-        {**WHOLE, "signatures": {}},
-        {**WHOLE, "signatures": []},
-        {**WHOLE, "signatures": ["x"]},
-        {**WHOLE, "signatures": WHOLE["signatures"] * 2},
-        {**WHOLE, "signatures": [{"sig": 7}]},
+        None, [], {}, {**WHOLE, "payload": None}, {**WHOLE, "payload": ""}, {**WHOLE, "payload": "e30"},
+        {**WHOLE, "payload": "e31="}, {**WHOLE, "payload": 7}, {**WHOLE, "payloadType": None},
+        {**WHOLE, "payloadType": "application/vnd.in-toto+json "}, {**WHOLE, "signatures": None},
+        {**WHOLE, "signatures": {}}, {**WHOLE, "signatures": []}, {**WHOLE, "signatures": ["x"]},
+        {**WHOLE, "signatures": WHOLE["signatures"] * 2}, {**WHOLE, "signatures": [{"sig": 7}]},
         {**WHOLE, "signatures": [{**WHOLE["signatures"][0], "keyid": 7}]},
     ],
-)
+)  # fmt: skip
 def test_what_is_no_envelope_is_refused(value: Any) -> None:
     with pytest.raises(MalformedAttestation, match=r"^place: is malformed: "):
         Envelope.parse(value, source="place")

@@ -133,16 +133,15 @@ def test_a_flag_counts_before_the_environment(tmp_path: Path) -> None:
     assert shared_secret(None, None, {}) is None
 
 
-def test_two_secrets_contradict_each_other(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="both given"):
-        shared_secret("a", tmp_path / "secret", {})
-
-
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
-def test_an_empty_secret_would_check_nothing(tmp_path: Path, text: str) -> None:
+def test_an_empty_secret_would_check_nothing_and_two_contradict_each_other(tmp_path: Path, text: str) -> None:
     (tmp_path / "secret").write_text(text)
-    for flag, file in ((text, None), (None, tmp_path / "secret")):
-        with pytest.raises(UsageError, match="is empty"):
+    for flag, file, problem in (
+        (text, None, "is empty"),
+        (None, tmp_path / "secret", "is empty"),
+        ("a", tmp_path / "secret", "both given"),
+    ):
+        with pytest.raises(UsageError, match=problem):
             shared_secret(flag, file, {})
 
 

@@ -80,47 +80,15 @@ def test_no_clone_is_made_in_the_checkout(top: Path, monkeypatch: pytest.MonkeyP
         assert not clone.home.is_relative_to(top)
 
 
-def test_a_replaced_blob_is_read_as_it_was(top: Path) -> None:
-    _, base, _ = history(top)
-    lax, strict = (git(top, "rev-parse", f"{each}:rules.yml") for each in ("HEAD", base))
-    git(top, "replace", strict, lax)
-    assert git(top, "show", f"{base}:rules.yml") == "lax"
-    with cloned(top) as clone:
-        assert clone.file("rules.yml", base) == b"strict"
-
-
-def test_grafts_move_no_merge_base(top: Path) -> None:
+@pytest.mark.parametrize("parent", ["the old commit", "none"])
+def test_grafts_move_no_merge_base_and_hide_no_history(top: Path, parent: str) -> None:
     old, base, tip = history(top)
     (top / ".git" / "info").mkdir(exist_ok=True)
-    (top / ".git" / "info" / "grafts").write_text(f"{git(top, 'rev-parse', 'HEAD')} {old}\n")
-    assert git(top, "merge-base", "HEAD", tip) == old
+    graft = f"{git(top, 'rev-parse', 'HEAD')} {'' if parent == 'none' else old}"
+    (top / ".git" / "info" / "grafts").write_text(f"{graft.strip()}\n")
     with cloned(top) as clone:
         clone.fetch(tip)
         assert clone.merge_base(clone.head, tip) == base
-
-
-def test_grafts_hide_no_history(top: Path) -> None:
-    _, base, tip = history(top)
-    (top / ".git" / "info").mkdir(exist_ok=True)
-    (top / ".git" / "info" / "grafts").write_text(f"{git(top, 'rev-parse', 'HEAD')}\n")
-    with cloned(top) as clone:
-        clone.fetch(tip)
-        assert clone.merge_base(clone.head, tip) == base
-
-
-def test_a_forged_object_is_refused(top: Path) -> None:
-    _, base, _ = history(top)
-    lax, strict = (git(top, "rev-parse", f"{each}:rules.yml") for each in ("HEAD", base))
-    forged = top / ".git" / "objects" / strict[:2] / strict[2:]
-    forged.chmod(0o600)
-    forged.write_bytes(zlib.compress(b"blob 3\0lax"))
-    assert lax != strict
-    with pytest.raises(DamagedObjects) as raised:
-        cloned(top)
-    assert raised.value.exit_code == ExitCode.NOT_EVALUABLE
-    assert raised.value.message == (
-        "The base commit cannot be read from the checkout: its objects are damaged."
-    )
 
 
 @pytest.mark.parametrize("forged", ["of another commit", "nonsense", "nothing at all"])
@@ -219,17 +187,6 @@ def test_an_unknown_commit_is_refused(top: Path) -> None:
             clone.fetch("--upload-pack=touch x")
 
 
-def test_histories_without_anything_in_common_have_no_base(top: Path) -> None:
-    history(top)
-    git(top, "checkout", "--quiet", "--orphan", "other")
-    commit(top)
-    with cloned(top) as clone:
-        tip = git(top, "rev-parse", "main")
-        clone.fetch(tip)
-        with pytest.raises(CommitUnknown, match="no history in common"):
-            clone.merge_base(clone.head, tip)
-
-
 @pytest.mark.parametrize("name", ["link", "folder", "large"])
 def test_only_a_small_regular_file_is_read(top: Path, name: str) -> None:
     top.mkdir(parents=True)
@@ -301,15 +258,6 @@ def test_what_is_edited_in_the_checkout_is_listed(top: Path) -> None:
     (top / "data.txt").unlink()
     with cloned(top) as clone:
         assert clone.edited() == ["a.py"]
-
-
-def test_a_tip_without_an_answer_is_not_known(top: Path, host: GitHost) -> None:
-    history(top)
-    with cloned(top) as clone, pytest.raises(CommitUnknown, match="there is no remote repository"):
-        clone.tip("main")
-    url = host.add("shop.git", top)
-    with cloned(top, Remote(url)) as clone, pytest.raises(CommitUnknown, match="cannot be asked"):
-        clone.tip("main")
 
 
 def shallow(top: Path, tmp_path: Path, host: GitHost) -> tuple[Path, str]:

@@ -98,10 +98,7 @@ def test_agent__takes_several_lines_for_setting_up_and_lists_with_commas(tmp_pat
 
 
 def test_gather__flag_before_input_before_variable_before_file_before_default(tmp_path: Path) -> None:
-    everything = {
-        "INPUT_TITLE": "from input",
-        "AGENT_EVAL_TITLE": "from variable",
-    }
+    everything = {"INPUT_TITLE": "from input", "AGENT_EVAL_TITLE": "from variable"}
     file = "ci: {title: from file}\n"
     found = settings(tmp_path, flags={"title": "from flag"}, file=file, **everything)
     assert found.report_title == "from flag"
@@ -131,38 +128,54 @@ def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
     assert found.baseline_artifact == "agent-eval-evidence"
 
 
-def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, file="null\n").report_title == "agent-eval"
-    with pytest.raises(InvalidInput, match="empty"):
-        settings(tmp_path, file="# nothing\n")
-
-
-@pytest.mark.parametrize("name", ["github-token", "github-api-url"])
-def test_file__may_not_say_where_the_token_goes(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInput, match="there is no key"):
-        settings(tmp_path, file=f"{name}: https://example.org\n")
-
-
-def test_file__an_unknown_name_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"line 2: there is no key `policy.max_regresed_cases`") as caught:
-        settings(tmp_path, file="policy:\n  max_regresed_cases: 1\n")
-    assert "policy.max_regressed_cases" in caught.value.remedy
-
-
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("file", "said"),
     [
+        ("github-token: https://example.org", "there is no key"),
+        ("github-api-url: https://example.org", "there is no key"),
+        ("policy:\n  max_regresed_cases: 1", "line 2: there is no key `policy.max_regresed_cases`"),
+        ("policy:\n  max_regresed_cases: 1", "policy.max_regressed_cases"),
         ("suite: suites/*.json", 'Write `suites: "suites/*.json"`'),
         ("agent-command: python agent.py", 'Write `agent: {run: "python agent.py"}`'),
         ("max-case-cost: 0.1", "Write `limits: {case: {cost_usd: 0.1}}`"),
         ("redact-field: [customer.ssn]", "Write `redaction: {fields: [customer.ssn]}`"),
         ("report-title: Support agent", 'Write `ci: {title: "Support agent"}`'),
+        ("baseline-runs: 20", "`baseline-runs` is gone"),
+        ("baseline-runs: 20", "last 20 runs"),
+        ("# nothing", "empty"),
+        *((shape, "") for shape in ("- a", "suites: {a: b}", "ci: {title: [a]}", "judges: [1]", "limits: 3")),
     ],
 )
-def test_file__an_old_key_is_answered_with_the_new_line(tmp_path: Path, old: str, new: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        settings(tmp_path, file=old + "\n")
-    assert new in caught.value.remedy
+def test_file__with_a_key_that_is_none_or_of_the_wrong_shape_is_told_the_right_one(
+    tmp_path: Path, file: str, said: str
+) -> None:
+    with pytest.raises(UsageError if file.startswith("baseline-runs") else InvalidInput) as caught:
+        settings(tmp_path, file=f"{file}\n")
+    assert said in f"{caught.value.message} {caught.value.remedy}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "said"),
+    [
+        ({}, {"INPUT_PRESET": "relaese"}, "pull-request or release"),
+        ({}, {"AGENT_EVAL_FAIL_ON": "tuesdays"}, "from AGENT_EVAL_FAIL_ON"),
+        ({"suite": ""}, {}, "No suite"),
+        ({"agent-command": "python agent.py", "trials": "auto"}, {}, "`trials: auto` is gone"),
+        ({"agent-command": "python agent.py", "trials": "auto"}, {}, "trials: 2"),
+    ],
+)
+def test_values__that_are_refused_say_what_is_taken_and_where_they_came_from(
+    tmp_path: Path, flags: dict[str, str], environ: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings(tmp_path, flags=flags, **environ)
+    assert said in f"{caught.value.message} {caught.value.remedy}"
+
+
+def test_values__that_are_taken(tmp_path: Path) -> None:
+    assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
+    assert settings(tmp_path, flags={"suite": "a.json\n\n b,c.json \n"}).suite == ("a.json", "b,c.json")
+    assert settings(tmp_path, file="null\n").report_title == "agent-eval"
 
 
 def test_set__states_what_has_no_flag(tmp_path: Path) -> None:
@@ -178,50 +191,17 @@ def test_set__states_what_has_no_flag(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["- a\n", "suites: {a: b}\n", "ci: {title: [a]}\n", "judges: [1]\n", "limits: 3\n"]
-)
-def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
-    with pytest.raises(InvalidInput):
-        settings(tmp_path, file=file)
-
-
-def test_preset__is_one_of_two(tmp_path: Path) -> None:
-    assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
-    with pytest.raises(UsageError, match="pull-request or release"):
-        settings(tmp_path, INPUT_PRESET="relaese")
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("min-pass-rate", "NaN"),
-        ("min-pass-rate", "inf"),
-        ("min-pass-rate", "1.1"),
-        ("min-pass-rate", "90%"),
-        ("max-regressed-cases", "-1"),
-        ("max-regressed-cases", "1.5"),
-        ("max-regressed-cases", "٣"),
-        ("baseline-run-id", "0"),
-        ("baseline-run-id", "9" * 30),
-        ("require-baseline", "maybe"),
-        ("comment", "sometimes"),
-        ("comment-id", "a b"),
-        ("comment-id", "x" * 65),
-        ("comment-id", "-->"),
-        ("title", "two\nlines"),
-        ("title", "bell\x07"),
-        ("out", "a\nb"),
-        ("trials", "0"),
-        ("parallel", "0"),
-        ("parallel", "257"),
-        ("parallel", "٣"),
-        ("max-run-cost", "0"),
-        ("max-run-cost", "inf"),
-        ("command-timeout-seconds", "soon"),
-        ("strict-side-effects", "perhaps"),
-        ("base-branches", "release/*"),
-        ("base-branches", "release/1.x next"),
-        ("base-branches", "a,b~1"),
+        *(("min-pass-rate", rate) for rate in ("NaN", "inf", "1.1", "90%")),
+        *(("max-regressed-cases", number) for number in ("-1", "1.5", "٣")),
+        *(("baseline", f"run:{number}") for number in ("0", "9" * 30, "last")),
+        *(("require-baseline", "maybe"), ("comment", "sometimes"), ("strict-side-effects", "perhaps")),
+        *(("comment-id", text) for text in ("a b", "x" * 65, "-->")),
+        *(("title", "two\nlines"), ("title", "bell\x07"), ("out", "a\nb"), ("trials", "0")),
+        *(("parallel", number) for number in ("0", "257", "٣")),
+        *(("max-run-cost", "0"), ("max-run-cost", "inf"), ("command-timeout-seconds", "soon")),
+        *(("base-branches", names) for names in ("release/*", "release/1.x next", "a,b~1")),
     ],
 )
 def test_values__that_make_no_sense_are_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
@@ -229,20 +209,6 @@ def test_values__that_make_no_sense_are_refused_by_name(tmp_path: Path, name: st
         settings(tmp_path, flags={name: value})
     assert caught.value.details["field"] == name
     assert caught.value.remedy
-
-
-def test_values__say_where_they_came_from(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="from AGENT_EVAL_FAIL_ON"):
-        settings(tmp_path, AGENT_EVAL_FAIL_ON="tuesdays")
-
-
-def test_suite__is_required(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No suite"):
-        settings(tmp_path, flags={"suite": ""})
-
-
-def test_suite__is_one_a_line(tmp_path: Path) -> None:
-    assert settings(tmp_path, flags={"suite": "a.json\n\n b,c.json \n"}).suite == ("a.json", "b,c.json")
 
 
 def test_token__appears_nowhere(tmp_path: Path) -> None:
@@ -279,18 +245,6 @@ def test_variables__of_other_commands_of_runners_and_of_the_agent_are_none_of_th
         "INPUT_OF_ANOTHER_ACTION": "1",
     }
     refuse_unknown_variables(environ, named=["AGENT_EVAL_MY_KEY"])
-
-
-def test_trials__are_a_number(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="`trials: auto` is gone") as caught:
-        settings(tmp_path, flags={"agent-command": "python agent.py", "trials": "auto"})
-    assert "trials: 2" in caught.value.remedy
-
-
-def test_file__that_names_what_is_gone_is_told_what_replaces_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="`baseline-runs` is gone") as caught:
-        settings(tmp_path, file="baseline-runs: 20\n")
-    assert "last 20 runs" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -32,26 +32,22 @@ def uploaded(runner: InProcess) -> None:
     runner.write_suite(*orders(bad=(2,)))
 
 
-def test_outage__is_bounded_and_ends_as_not_evaluated(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.requests.clear()
-    github.fail("GET", "/actions/", 503, times=1000)
+def test_outage__is_bounded_and_ends_as_not_evaluated(runner: InProcess, uploaded: None) -> None:
+    runner.github.requests.clear()
+    runner.github.fail("GET", "/actions/", 503, times=1000)
     step = runner.pull_request(min_pass_rate="0.1", fail_on="never")
     assert (step.code, step.outcome) == (4, "error")
-    assert github.count("GET", "/actions/") == 5
+    assert runner.github.count("GET", "/actions/") == 5
     assert sum(runner.waits) < 60
-    comment = github.bodies(PULL)[0]
+    comment = runner.github.bodies(PULL)[0]
     assert comment.splitlines()[2].startswith("## 🛑 Not evaluated: ")
     assert "in 5 attempts (HTTP 503)" in comment.partition("<details")[0]
     assert "✅" not in comment.partition("<details")[0]
 
 
-def test_outage__of_everything_ends_before_anything_is_run(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
+def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, uploaded: None) -> None:
     for method in ("GET", "POST"):
-        github.fail(method, "", 500, times=1000)
+        runner.github.fail(method, "", 500, times=1000)
     step = runner.pull_request()
     assert step.code == 4
     assert "the tip of `main` is not known" in step.summary
@@ -59,40 +55,34 @@ def test_outage__of_everything_ends_before_anything_is_run(
     assert step.outputs["evidence-archive"] == ""
 
 
-@pytest.mark.parametrize("named", ["", "400"])
+@pytest.mark.parametrize("named", ["auto", "run:400"])
 def test_download__that_turns_out_larger_than_announced(
-    runner: InProcess,
-    github: FakeGitHub,
-    uploaded: None,
-    monkeypatch: pytest.MonkeyPatch,
-    named: str,
+    runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
-    step = runner.pull_request(baseline_run_id=named)
+    step = runner.pull_request(baseline=named)
     assert (step.code, step.outcome) == (4, "error")
     assert "more than 1000 bytes" in github.bodies(PULL)[0]
 
 
-def test_repository__is_asked_for_what_the_event_does_not_say(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.add_run(500, status="in_progress", event="schedule")
+def test_repository__is_asked_for_what_the_event_does_not_say(runner: InProcess, uploaded: None) -> None:
+    runner.github.add_run(500, status="in_progress", event="schedule")
     environ = {"GITHUB_REPOSITORY_ID": ""}
     step = runner.start("schedule", {}, 500, BASE_SHA, "heads/main", {}, environ=environ)
     assert step.outputs["baseline-run-id"] == "400"
-    assert github.count("GET", "/repos/acme/shop$") == 2
+    assert runner.github.count("GET", "/repos/acme/shop$") == 2
 
 
-def test_job__without_a_run_has_no_history(runner: InProcess, github: FakeGitHub, uploaded: None) -> None:
+def test_job__without_a_run_has_no_history(runner: InProcess, uploaded: None) -> None:
     step = runner.start("push", {}, 0, BASE_SHA, "heads/main", {}, environ={"GITHUB_RUN_ID": ""})
     assert step.outcome == "no-baseline"
     assert "no workflow run" in step.summary
 
 
 def test_summary__that_is_full_is_not_broken(
-    runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runner: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.github.SUMMARY_LIMIT", 100)
     runner.write_suite(*orders())
@@ -134,12 +124,6 @@ def test_a_platform_that_cannot_find_the_run_evaluates_nothing(
     assert code is ExitCode.WRONG_REQUEST
     assert "`report-run-id` is not known on this platform" in log.getvalue()
     assert not Path("agent-eval-out").exists()
-
-
-def test_without_it_a_suite_is_needed_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="No suite"):
-        run_job({}, {}, io.StringIO(), config_file=None)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import pytest
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone, Remote
 from agent_eval.ci.place import JobPlace, Refs, TipUnknown, find_place
-from agent_eval.errors import RemoteError
 from tests.fakes.git_host import commit, git
 
 
@@ -45,14 +44,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return made
 
 
-def test_a_commit_at_the_tip_is_reviewed_and_its_own_base(repository: Repository) -> None:
+def test_a_commit_at_or_below_the_tip_is_reviewed_whatever_started_the_job(repository: Repository) -> None:
     place = repository.stand(branch="main")
     assert (place.head, place.tip, place.base) == (repository.second,) * 3
-    assert place.is_reviewed
-    assert place.notice is None
-
-
-def test_a_commit_below_the_tip_is_reviewed_whatever_started_the_job(repository: Repository) -> None:
+    assert (place.is_reviewed, place.notice) == (True, None)
     git(repository.top, "checkout", "--quiet", "--detach", repository.first)
     for name in ("branch", "tag"):
         place = repository.stand(**{name: "anything"})
@@ -60,48 +55,11 @@ def test_a_commit_below_the_tip_is_reviewed_whatever_started_the_job(repository:
         assert place.notice is None
 
 
-def test_a_change_has_the_commit_where_it_began_as_its_base(repository: Repository) -> None:
-    git(repository.top, "checkout", "--quiet", "--detach", repository.first)
-    head = commit(repository.top, **{"agent.py": "change"})
-    place = repository.stand(target="main")
-    assert (place.head, place.base, place.tip) == (head, repository.first, repository.second)
-    assert not place.is_reviewed
-
-
-def test_a_trial_merge_has_the_tip_as_its_base(repository: Repository) -> None:
-    git(repository.top, "checkout", "--quiet", "--detach", repository.first)
-    commit(repository.top, **{"other.py": "change"})
-    git(repository.top, "merge", "--quiet", "--no-edit", repository.second)
-    place = repository.stand(target="main")
-    assert place.base == repository.second
-    assert not place.is_reviewed
-
-
-@pytest.mark.parametrize(
-    ("refs", "said"),
-    [
-        ({"tag": "main"}, "`main` is a tag: held to branch main."),
-        ({"branch": "main"}, "The checkout is not of main: held to main."),
-        ({"target": "lax"}, "`lax` is no trusted branch: held to main."),
-        ({"branch": "topic"}, None),
-        ({}, None),
-    ],
-)
-def test_what_a_name_suggests_is_said_where_it_does_not_hold(
-    repository: Repository, refs: dict[str, str], said: str | None
-) -> None:
+def test_a_branch_that_is_no_trusted_one_is_held_to_main_without_a_word(repository: Repository) -> None:
     commit(repository.top, **{"agent.py": "change"})
-    place = repository.stand(**refs)
-    assert not place.is_reviewed
-    assert (place.trusted_branch, place.base, place.notice) == ("main", repository.second, said)
-
-
-def test_references_of_the_checkout_say_nothing(repository: Repository) -> None:
-    head = commit(repository.top, **{"agent.py": "change"})
-    for name in ("refs/remotes/origin/main", "refs/heads/main", "refs/tags/main"):
-        git(repository.top, "update-ref", name, head)
-    assert not repository.stand(branch="main").is_reviewed
-    assert repository.stand(branch="main").tip == repository.second
+    for refs in ({"branch": "topic"}, {}):
+        place = repository.stand(**refs)
+        assert (place.is_reviewed, place.trusted_branch, place.notice) == (False, "main", None)
 
 
 def test_a_listed_branch_is_trusted_and_has_its_own_tip(repository: Repository) -> None:
@@ -174,32 +132,8 @@ def test_a_tip_that_is_not_known_is_an_error(repository: Repository, refs: Refs)
     assert caught.value.exit_code == 4
 
 
-def test_a_platform_that_does_not_answer_is_an_error_that_says_for_what_it_was_asked(
-    repository: Repository,
-) -> None:
-    def down(_: str) -> str:
-        raise RemoteError("No answer.", remedy="Run the job again.")
-
-    with PrivateClone.of(repository.top, os.environ) as clone, pytest.raises(TipUnknown) as caught:
-        find_place(Refs(default_branch="main"), clone, down, lambda _: [])
-    assert caught.value.message == "The tip of `main` is not known: No answer."
-
-
 def test_unrelated_histories_have_no_base(repository: Repository) -> None:
     git(repository.top, "checkout", "--quiet", "--orphan", "other")
     commit(repository.top, **{"agent.py": "other"})
     with pytest.raises(CommitUnknown, match="The base commit is not known"):
         repository.stand(target="main")
-
-
-def test_a_shallow_checkout_gets_its_history_from_the_server(repository: Repository, tmp_path: Path) -> None:
-    git(repository.server, "config", "uploadpack.allowAnySHA1InWant", "true")
-    shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "--quiet", "--depth=1", repository.server.as_uri(), str(shallow))
-    head = commit(shallow, **{"agent.py": "change"})
-    git(shallow, "push", "--quiet", "origin", "HEAD:refs/heads/topic")
-    repository.top = shallow
-    place = repository.stand(target="main")
-    assert (place.head, place.base) == (head, repository.second)
-    with pytest.raises(CommitUnknown, match="fetch the whole history"):
-        repository.stand(Refs(default_branch="main", target="main"))

@@ -67,15 +67,13 @@ def test_the_evidence_of_another_checkout_is_no_baseline(runner: InProcess, gith
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_tag_that_is_called_like_the_branch_is_a_change(
-    runner: InProcess, github: FakeGitHub, broken: bool
-) -> None:
+def test_a_tag_that_is_called_like_the_branch_is_a_change(runner: InProcess, broken: bool) -> None:
     runner.write_suite(*orders(bad=(2,) if broken else ()))
     step = start(runner, "push", "tags/main", run=410)
     assert (step.code, step.outputs["baseline-run-id"]) == (int(broken), str(MAIN))
     assert "`main` is a tag: held to branch main." in step.summary
     # GitHub lists its runs under the branch; they are never a baseline.
-    github.runs[410] |= {"head_branch": "main", "head_sha": HEAD_SHA}
+    runner.github.runs[410] |= {"head_branch": "main", "head_sha": HEAD_SHA}
     runner.upload(step, 410)
     assert runner.pull_request(run_id=501).outputs["baseline-run-id"] == str(MAIN)
 
@@ -88,21 +86,17 @@ def test_a_tag_at_a_commit_of_main_is_reviewed(runner: InProcess) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_a_change_into_a_branch_that_nobody_trusts_is_held_to_main(
-    runner: InProcess, github: FakeGitHub, broken: bool
-) -> None:
-    github.branches["lax"] = BASE_SHA
+def test_a_change_into_a_branch_that_nobody_trusts_is_held_to_main(runner: InProcess, broken: bool) -> None:
+    runner.github.branches["lax"] = BASE_SHA
     runner.write_suite(*orders(bad=(2,) if broken else ()))
     step = runner.pull_request(into="lax")
     assert (step.code, step.outputs["baseline-run-id"]) == (int(broken), str(MAIN))
-    assert "`lax` is no trusted branch: held to main." in github.bodies(PULL)[0]
+    assert "`lax` is no trusted branch: held to main." in runner.github.bodies(PULL)[0]
 
 
-def test_a_backport_is_compared_with_mains_run_where_its_branch_left_main(
-    runner: InProcess, github: FakeGitHub
-) -> None:
-    github.files["agent-eval.yml"] = b"baseline: {branches: [release/1.x]}\n"
-    github.branches["release/1.x"] = BASE_SHA
+def test_a_backport_is_compared_with_mains_run_where_its_branch_left_main(runner: InProcess) -> None:
+    runner.github.files["agent-eval.yml"] = b"baseline: {branches: [release/1.x]}\n"
+    runner.github.branches["release/1.x"] = BASE_SHA
     step = runner.pull_request(into="release/1.x")
     assert (step.code, step.outputs["baseline-sha"]) == (0, BASE_SHA)
     assert "held to" not in step.summary
@@ -117,19 +111,15 @@ def test_a_trial_merge_is_compared_with_the_tip_that_it_merges(runner: InProcess
     assert (step.outputs["baseline-run-id"], step.outputs["baseline-sha"]) == ("450", tip)
 
 
-def test_the_commit_that_is_checked_out_is_the_one_that_is_recorded(
-    runner: InProcess, github: FakeGitHub
-) -> None:
-    trial = merged(HEAD_SHA, github.files)
+def test_the_commit_that_is_checked_out_is_the_one_that_is_recorded(runner: InProcess) -> None:
+    trial = merged(HEAD_SHA, runner.github.files)
     step = runner.pull_request(checkout=trial)
     config = Path(runner.workspace / step.outputs["evidence-pack"].splitlines()[0] / "run" / "config.json")
     assert trial in config.read_text()
 
 
-def test_a_branch_that_was_pushed_over_is_not_compared_and_never_green(
-    runner: InProcess, github: FakeGitHub
-) -> None:
-    github.runs[MAIN]["head_sha"] = sha("pushed over")
+def test_a_branch_that_was_pushed_over_is_not_compared_and_never_green(runner: InProcess) -> None:
+    runner.github.runs[MAIN]["head_sha"] = sha("pushed over")
     step = runner.pull_request()
     assert (step.code, step.outcome) == (3, "inconclusive")
     assert "Nothing to compare with: main has no run at or before the base" in step.summary

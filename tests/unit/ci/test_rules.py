@@ -95,24 +95,6 @@ def test_a_reviewed_commit_is_judged_by_its_own_file(checkout: Checkout, at: At)
     assert rules_of(found, versions).policy.margin == 0.1
 
 
-def test_a_change_brings_its_agent_and_no_rule(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="margin: 0.1\n")
-    checkout.commit(
-        agent_eval_yml="suites: other.json\nagent: python3 new.py\npolicy: lax.yml\nci: {fail_on: never}\n",
-        lax_yml="max_regressed_cases: 99\n",
-    )
-    versions = at(tip)
-    found = held(versions)
-    rules = rules_of(found, versions)
-    assert found.settings.agent is not None
-    assert (found.settings.agent.command, found.settings.suite) == ("python3 new.py", ("s.json",))
-    assert (found.settings.fail_on, rules.policy.margin) == ("gate", 0.1)
-    assert rules.own_policy is not None
-    assert rules.own_policy.max_regressed_cases == 99
-    assert "`max_regressed_cases` 0 → 99" in rules.pending
-    assert [change.path for change in rules.changes] == ["agent-eval.yml"]
-
-
 def test_an_input_that_the_tip_states_is_not_used_and_said(checkout: Checkout, at: At) -> None:
     tip = checkout.commit(agent_eval_yml=USUAL + "ci: {fail_on: gate}\n", gate_yml="")
     checkout.commit()
@@ -132,34 +114,10 @@ def test_a_limit_of_an_attempt_is_lowered_at_once_and_raised_once_merged(
     assert held(at(tip)).settings.limits.attempt.seconds == seconds
 
 
-def test_a_wrong_file_of_the_change_is_refused(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
-    checkout.commit(agent_eval_yml=USUAL + "margn: 1\n")
-    with pytest.raises(InvalidInput, match="margn"):
-        held(at(tip))
-
-
-def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml="suites: [", gate_yml="")
-    checkout.commit(agent_eval_yml=USUAL)
-    found = held(at(tip))
-    assert found.settings.suite == ("s.json",)
-    assert found.unusable == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
-
-
 def test_keys_of_main_that_this_version_does_not_know_are_named(checkout: Checkout, at: At) -> None:
     tip = checkout.commit(agent_eval_yml=USUAL + "later-key: 1\n", gate_yml="")
     checkout.commit(agent_eval_yml=USUAL)
     assert "`later-key`" in held(at(tip)).warnings[0]
-
-
-def test_a_file_that_moved_leaves_mains(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
-    checkout.commit(agent_eval_yml=None)
-    found = held(at(tip))
-    assert found.named_first == ["`agent-eval.yml` moved; main's rules decided."]
-    assert found.settings.agent is not None
-    assert found.settings.agent.command == "python3 agent.py"
 
 
 @pytest.mark.parametrize("evidence", [True, False])
@@ -244,28 +202,6 @@ def suite(*cases: Mapping[str, object], name: str = "shop") -> str:
 
 ONE = {"case_id": "one", "input": "Where is one?", "policy": {}}
 TWO = {"case_id": "two", "input": "Where is two?", "policy": {}}
-
-
-def test_what_a_change_makes_of_cases_is_told_by_what_they_ask(checkout: Checkout, at: At) -> None:
-    three = {"case_id": "three", "input": "And three?"}
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO, three))
-    checkout.commit(s_json=suite({**ONE, "expected_output": "here"}, {**TWO, "case_id": "second"}))
-    defined = define(find_targets(["s.json"]), ["s.json"], at(tip))
-    found = defined.redefinitions["shop"]
-    assert (list(found.replaced), dict(found.renamed)) == (["three"], {"second": "two"})
-    assert found.of_base is not None
-    assert [row["case_id"] for row in json.loads(found.of_base.read_text())["cases"]] == ["three"]
-    [target] = defined.targets
-    assert [row["case_id"] for row in json.loads(target.path.read_text())["cases"]] == ["one", "two"]
-    assert defined.notes == ["Case `two` is now `second`."]
-
-
-def test_a_renamed_suite_keeps_its_name_of_main(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO))
-    checkout.commit(s_json=suite(ONE, TWO, name="store"))
-    defined = define(find_targets(["s.json"]), ["s.json"], at(tip))
-    assert [(target.slug, target.dataset_id) for target in defined.targets] == [("shop", "shop")]
-    assert defined.notes == ["Suite `shop` is now `store`."]
 
 
 def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:

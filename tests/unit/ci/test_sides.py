@@ -19,7 +19,7 @@ from agent_eval.ci.workspace import Altered
 from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import ExitCode
 from agent_eval.processes.child import allowed_environment, run_child
-from tests.fakes.git_host import commit, git
+from tests.fakes.git_host import commit
 
 PATH = os.environ["PATH"]
 
@@ -66,6 +66,7 @@ def test_each_side_is_its_commit(world: World) -> None:
     for name, text in (("change", "change"), ("base", "base")):
         side = world.side(name)
         assert shell(side, "cat agent.py; ls") == f"{text}agent.py\ninner"
+        assert shell(side, "git rev-parse HEAD") == (world.base if name == "base" else world.clone.head)
 
 
 def test_sides_share_no_home_caches_or_temporary_directory(world: World) -> None:
@@ -232,20 +233,25 @@ def environment(world: World) -> tuple[Path, Mapping[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("how", "path"),
+    ("how", "path", "program"),
     [
-        ("echo /base > {}/shop.pth", "shop.pth"),
-        ("mkdir {}/shop-2.dist-info", "shop-2.dist-info"),
-        ("rm -r {0}/lib; mkdir {0}/other {0}/lib", "lib"),
-        ("echo x > {}/../../../bin/shop", "bin/shop"),
+        ("echo /base > {}/shop.pth", "shop.pth", "shop --serve"),
+        ("mkdir {}/shop-2.dist-info", "shop-2.dist-info", "shop --serve"),
+        ("rm -r {0}/lib; mkdir {0}/other {0}/lib", "lib", "shop --serve"),
+        ("echo x > {}/../../../bin/shop", "bin/shop", "shop --serve"),
+        ("echo /base > {}/shop.pth", "shop.pth", "/venv/bin/python agent.py"),
     ],
 )
-def test_a_setup_that_alters_what_the_other_side_runs_is_seen(world: World, how: str, path: str) -> None:
+def test_a_setup_that_alters_what_the_other_side_runs_is_seen(
+    world: World, how: str, path: str, program: str
+) -> None:
     packages, variables = environment(world)
+    if program.startswith("/"):
+        program, variables = f"{world.home}{program}", {}
     change, base = world.side("change", **variables), world.side("base", **variables)
-    change.note_installed("shop --serve")
+    change.note_installed(program)
     base.set_up(Setup(command=how.format(packages)), print)
-    found = change.installed_altered("shop --serve")
+    found = change.installed_altered(program)
     assert found is not None
     assert found.endswith(path)
 
@@ -259,15 +265,6 @@ def test_a_setup_that_finds_everything_installed_alters_nothing(world: World) ->
         print,
     )
     assert change.installed_altered("shop") is None
-
-
-def test_what_is_beside_the_program_of_the_agent_counts(world: World) -> None:
-    packages, _ = environment(world)
-    program = f"{world.home}/venv/bin/python agent.py"
-    change, base = world.side("change"), world.side("base")
-    change.note_installed(program)
-    base.set_up(Setup(command=f"echo /base > {packages}/shop.pth"), print)
-    assert change.installed_altered(program) == str(packages / "shop.pth")
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
@@ -287,42 +284,29 @@ def test_a_package_that_is_linked_for_all_of_node_is_seen(world: World) -> None:
     assert change.installed_altered("shop") is not None
 
 
-def test_git_names_the_commit_of_each_side(world: World) -> None:
-    assert shell(world.side("base"), "git rev-parse HEAD") == world.base
-    assert git(world.top, "rev-parse", "HEAD") == world.clone.head
+LONGER, CORRECT = (
+    "Give it longer with `limits.setup_seconds`.",
+    "Correct it; variables it needs are named in `setup.env`.",
+)
 
 
 @pytest.mark.parametrize(
-    ("command", "printed"),
+    ("setup", "said", "remedy"),
     [
-        ("exit 1", "It printed nothing."),
-        ("echo no compiler; exit 1", "The end of what it printed:\nno compiler"),
+        (Setup(command="exit 1"), "`setup` exited with code 1. It printed nothing.", CORRECT),
+        (
+            Setup(command="echo no compiler; exit 1"),
+            "`setup` exited with code 1. The end of what it printed:\nno compiler",
+            CORRECT,
+        ),
+        (Setup(command="sleep 9", seconds=0.05), None, LONGER),
     ],
 )
-def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothing(
-    command: str, printed: str
+def test_a_setup_that_fails_shows_what_it_printed_and_what_to_do(
+    setup: Setup, said: str | None, remedy: str
 ) -> None:
-    said: list[str] = []
-    with pytest.raises(SetupFailed):
-        set_up(Setup(command=command), {"PATH": os.defpath}, said.append)
-    assert said[-1] == f"`setup` exited with code 1. {printed}"
-
-
-@pytest.mark.parametrize(
-    ("setup", "remedy"),
-    [
-        (Setup(command="sleep 9", seconds=0.05), "Give it longer with `limits.setup_seconds`."),
-        (Setup(command="exit 3"), "Correct it; variables it needs are named in `setup.env`."),
-    ],
-)
-def test_what_to_do_about_a_setup_that_fails_depends_on_why(setup: Setup, remedy: str) -> None:
+    heard: list[str] = []
     with pytest.raises(SetupFailed) as raised:
-        set_up(setup, {"PATH": PATH}, lambda _: None)
+        set_up(setup, {"PATH": PATH}, heard.append)
+    assert said in (None, heard[-1])
     assert (raised.value.remedy, raised.value.exit_code) == (remedy, ExitCode.NOT_EVALUABLE)
-
-
-def test_only_the_end_of_what_a_setup_prints_is_shown() -> None:
-    with pytest.raises(SetupFailed) as raised:
-        set_up(Setup(command="seq 100; exit 1"), {"PATH": PATH}, lambda _: None)
-    lines = raised.value.details["output"].splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("61", "100", 40)

@@ -28,16 +28,14 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
         (
             {},
             (
-                "nothing to judge is recorded in all 4 cases",
-                "**the trace has no events.**",
+                *("nothing to judge is recorded in all 4 cases", "**the trace has no events.**"),
                 "Record traces in the suite, or name the agent",
             ),
         ),
         (
             CRASHES,
             (
-                "the agent crashes on all 4 cases",
-                "**the agent exited with code 3.**",
+                *("the agent crashes on all 4 cases", "**the agent exited with code 3.**"),
                 "Check how the agent is started: it must run",
             ),
         ),
@@ -58,13 +56,11 @@ def test_run__that_judged_no_case_is_an_error_that_says_why(
     assert any(sentence.strip("*") in line for line in step.annotations)
 
 
-def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(
-    runner: InProcess, github: FakeGitHub
-) -> None:
+def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(runner: InProcess) -> None:
     runner.write_suite(*orders())
     program = 'import sys; raise SystemExit(4 if b"order-1" in sys.stdin.buffer.read() else 3)'
-    github.files["agent.py"] = program.encode()
-    tip = tip_of(github.files)
+    runner.github.files["agent.py"] = program.encode()
+    tip = tip_of(runner.github.files)
     step = runner.push(commit=tip, agent_command=f"python3 {runner.workspace / 'agent.py'}", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
     assert "the agent exited with code 3 (in 3 of 4 cases)." in " ".join(step.annotations)
@@ -111,9 +107,7 @@ def test_run__of_which_no_case_could_be_judged_is_no_baseline(
     assert ("Run 400 is no baseline for" in github.bodies(PULL)[0]) is (run == "390")
 
 
-def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
-    runner: InProcess, github: FakeGitHub
-) -> None:
+def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(runner: InProcess) -> None:
     leave(runner, 8)
     step = runner.pull_request(**NO_RULES)
     assert (step.code, step.outcome) == (0, "no-baseline")

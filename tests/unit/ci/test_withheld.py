@@ -32,13 +32,6 @@ SECONDARY = {
     "headers": {"Retry-After": "600"},
     "message": "You have exceeded a secondary rate limit.",
 }
-CALLS = {
-    "own run": "/actions/runs/500$",
-    "tip": "/commits/",
-    "list of runs": "/actions/workflows/77/runs$",
-    "list of artifacts": "/actions/runs/400/artifacts$",
-    "artifact": "/zip$",
-}
 
 
 def api(path: str = "/actions/", **fields: object) -> Way:
@@ -114,18 +107,14 @@ OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "artifact was deleted": (api(f"/artifacts/{NEWEST}/zip", status=404), "It was deleted"),
     "API fails at the artifact": (api(f"/artifacts/{NEWEST}/zip", status=500), "(HTTP 500)"),
     "API refuses the artifact": (api(f"/artifacts/{NEWEST}/zip", status=403), "with HTTP 403"),
-    "run was deleted": (api(CALLS["list of artifacts"], status=404), "does not find its artifacts"),
+    "run was deleted": (api("/actions/runs/400/artifacts$", status=404), "does not find its artifacts"),
     "wrong digest": (stored(digest="sha256:" + "0" * 64), "digest differs"),
     "too large": (stored(size_in_bytes=1 << 40), "too large"),
     "of another repository's code": (foreign, "another repository"),
     "no archive": (replaced(b""), "does not verify"),
     "archive that was cut before it was stored": (cut_in_the_storage, "does not verify"),
     "redirect to a place without encryption": (
-        api(
-            f"/artifacts/{NEWEST}/zip",
-            status=302,
-            headers={"Location": "http://storage.example.org/blob"},
-        ),
+        api(f"/artifacts/{NEWEST}/zip", status=302, headers={"Location": "http://storage.example.org/blob"}),
         "only https is used",
     ),
 }
@@ -171,19 +160,6 @@ def test_withheld_baseline__is_never_green(
     assert any(said in line for line in step.annotations)
 
 
-@pytest.mark.parametrize("limit", [PRIMARY, SECONDARY], ids=["primary", "secondary"])
-@pytest.mark.parametrize("call", CALLS)
-def test_limit__is_named_at_whichever_call_it_begins(
-    runner: InProcess, github: FakeGitHub, evidence: Step, call: str, limit: dict[str, object]
-) -> None:
-    api(CALLS[call], **limit)(github)
-    step = runner.pull_request(preset="release", min_pass_rate="0.1")
-    assert (step.code, step.outcome) == (4, "error")
-    assert "limits requests until" in "".join(step.summary.splitlines()[:4])
-    assert "actions: read" not in step.summary
-    assert runner.waits == []
-
-
 @pytest.mark.parametrize("name", OF_ONE_RUN)
 def test_withheld_baseline__of_one_run_is_passed_over_and_said(
     runner: InProcess, github: FakeGitHub, evidence: Step, name: str
@@ -199,13 +175,11 @@ def test_withheld_baseline__of_one_run_is_passed_over_and_said(
     assert said in github.bodies(PULL)[0].replace("`", "")
 
 
-def test_limit__of_the_api_ends_the_search_at_once(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    api("/artifacts/9000/zip", **PRIMARY)(github)
+def test_limit__of_the_api_ends_the_search_at_once(runner: InProcess, evidence: Step) -> None:
+    runner.upload(evidence, runner.github.add_run(390, head_sha=BASE_SHA))
+    api("/artifacts/9000/zip", **PRIMARY)(runner.github)
     assert runner.pull_request().outcome == "error"
-    assert github.count("GET", "/zip$") == 1
+    assert runner.github.count("GET", "/zip$") == 1
     assert runner.waits == []
 
 
@@ -230,10 +204,8 @@ def test_base_branch__keeps_its_evidence_when_its_own_baseline_is_withheld(
     assert step.archive
 
 
-def test_comment__that_a_limit_prevents_names_the_limit(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    github.fail("POST", "/issues/7/comments", times=ALWAYS, **PRIMARY)
+def test_comment__that_a_limit_prevents_names_the_limit(runner: InProcess, evidence: Step) -> None:
+    runner.github.fail("POST", "/issues/7/comments", times=ALWAYS, **PRIMARY)
     step = runner.pull_request()
     assert step.outcome == "failed"
     said = " ".join(step.annotations)

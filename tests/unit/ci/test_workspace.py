@@ -40,11 +40,7 @@ def as_a_directory(path: Path) -> None:
 
 
 TRICKS: list[Callable[[Path], object]] = [
-    through_a_held_descriptor,
-    as_a_link,
-    as_a_pipe,
-    as_a_directory,
-    Path.unlink,
+    *(through_a_held_descriptor, as_a_link, as_a_pipe, as_a_directory, Path.unlink),
     lambda path: path.write_bytes(b""),
     lambda path: path.write_bytes(BEFORE[:-1] + b"!"),
     lambda path: path.replace(path.with_name("moved")),
@@ -162,11 +158,7 @@ def test_nothing_is_said_where_nothing_was_changed(
 
 def test_the_files_of_github_are_named() -> None:
     assert set(GITHUB.command_files) == {
-        "GITHUB_ENV",
-        "GITHUB_PATH",
-        "GITHUB_OUTPUT",
-        "GITHUB_STATE",
-        "GITHUB_STEP_SUMMARY",
+        *("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
     }
 
 

@@ -47,8 +47,9 @@ def test_cases_of_one_recording_that_flip_fail_in_every_preset_and_say_that_chan
     compared(cli, worse=7, better=4)
     shown = cli.out(*GATE, "--preset", preset, code=1)
     said = " ".join(shown.split())
-    assert shown.startswith("❌ 7 of 50 cases regressed\n  7 of 50 cases flipped: `order-")
-    assert "One recorded run of each cannot tell chance from change: record 8 trials a case" in said
+    assert shown.startswith("❌ 7 of 50 recorded cases regressed\n  `order-")
+    assert "cannot rule out that they are flaky" in said
+    assert "record 8 trials a case" in said
     assert f"Decision: {DELTA.replace('baseline_delta', 'gate_decision')}" in shown
 
 
@@ -69,7 +70,9 @@ def test_a_report_has_the_decision_s_sentence_below_its_heading(cli: Shell) -> N
     cli.json(*report, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
     assert text.startswith(
-        f"## ❌ 12 of 50 cases regressed · Agent Eval Report\n\n> **{decision['sentence']}**"
+        "## ❌ 12 of 50 recorded cases regressed · Agent Eval Report\n\n> **`order-2`, `order-3`, `order-11` "
+        "and 9 more passed on main and fail here. "
+        "One recorded run of each cannot rule out that they are flaky.**"
     )
     assert "· 12 regressed · 1 improved" in text
 

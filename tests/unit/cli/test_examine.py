@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
-from agent_eval.comparison.alignment import diff_events
+from agent_eval.comparison.behaviour import diff_events
 from tests.factories import make_case, make_pack, make_result, make_suite
 from tests.unit.cli.shell import Shell
 

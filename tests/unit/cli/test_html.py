@@ -53,18 +53,8 @@ def test_without_the_baselines_pack_it_says_so_and_shows_what_the_comparison_kee
 
 
 def test_a_pack_of_another_run_is_refused(compared, cli):
-    said = cli.err(
-        "report",
-        "html",
-        "--compare",
-        COMPARISON,
-        "--baseline",
-        "runs/bad",
-        "--out",
-        "report.html",
-        "--format",
-        "text",
-    )
+    html = ("report", "html", "--compare", COMPARISON, "--out", "report.html")
+    said = cli.err(*html, "--baseline", "runs/bad", "--format", "text")
     assert "runs/bad is not the baseline that was compared" in said
     assert not Path("report.html").exists()
 

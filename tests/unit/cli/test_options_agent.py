@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli.main import main
 from tests.factories import make_case, make_suite
+from tests.unit.cli.shell import Shell
 
 AGENT = ["--agent", "recorded"]
 
 
 @pytest.fixture(autouse=True)
-def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def suite(here: Path) -> None:
     Path("suite.json").write_text(json.dumps(make_suite(make_case("a", policy={"forbidden_tools": ["x"]}))))
 
 
-def run(*flags: str, command: str = "run-loop") -> int:
-    return main([command, "--suite", "suite.json", "--out", "out", *flags])
+RUN = ("--suite", "suite.json", "--out", "out")
 
 
 @pytest.mark.parametrize(
@@ -45,37 +43,21 @@ def run(*flags: str, command: str = "run-loop") -> int:
         ([], "--max-repairs is for running an agent, and none is named"),
     ],
 )
-def test_it_is_refused_before_anything_is_run(
-    flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*flags) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+def test_it_is_refused_before_anything_is_run(flags: list[str], said: str, cli: Shell) -> None:
+    error = cli.error("run-loop", *RUN, *flags)
     assert error["code"] == "usage_error"
     assert said in error["message"]
     assert not Path("out").exists()
     assert not Path("out.journal").exists()
 
 
-def test_limits_and_headers_reach_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_and_headers_reach_the_run(monkeypatch: pytest.MonkeyPatch, cli: Shell) -> None:
     monkeypatch.setenv("KEY_OF_AGENT", "s3cr3t-value")
-    limits = [
-        "--set",
-        "limits.attempt.output_bytes=1000",
-        "--set",
-        "limits.attempt.steps=3",
-        "--set",
-        "limits.attempt.tool_calls=4",
-    ]
-    case = [
-        "--set",
-        "limits.case.seconds=9",
-        "--set",
-        "limits.case.tokens=8",
-        "--set",
-        "limits.case.cost_usd=7",
-    ]
+    values = ("attempt.output_bytes=1000", "attempt.steps=3", "attempt.tool_calls=4")
+    values += ("case.seconds=9", "case.tokens=8", "case.cost_usd=7")
+    limits = [word for value in values for word in ("--set", f"limits.{value}")]
     header = ["--agent-header", "Authorization=KEY_OF_AGENT"]
-    assert run(*AGENT, *limits, *case, *header, "--parallel", "auto", command="run") == 0
+    cli.out("run", *RUN, *AGENT, *limits, *header, "--parallel", "auto")
     config = Path("out/run/config.json").read_text()
     assert "s3cr3t-value" not in config
     stated = json.loads(config)["execution_config"]

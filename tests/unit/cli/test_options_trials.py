@@ -152,25 +152,11 @@ def test_stability__of_an_agent_that_is_run(here: Path, cli: Shell) -> None:
     assert Path("counts/calm").read_text() == "3"
 
 
-def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
-    cli: Shell,
-) -> None:
-    first_is_quick = (
-        "import json, sys, time; time.sleep(60 if json.load(sys.stdin)['case_id'] != 'c-0' else 0)"
-    )
-    command = shlex.join([sys.executable, "-c", first_is_quick])
+def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(cli: Shell) -> None:
+    quick = "import json, sys, time; time.sleep(60 if json.load(sys.stdin)['case_id'] != 'c-0' else 0)"
     suite = write(*(case(f"c-{number}", False) for number in range(5)))
-    check = (
-        "stability-check",
-        "--suite",
-        suite,
-        "--propose-command",
-        command,
-        "--set",
-        "limits.run.seconds=3",
-        "--max-repairs",
-        "0",
-    )
+    check = ("stability-check", "--suite", suite, "--agent", shlex.join([sys.executable, "-c", quick]))
+    check += ("--set", "limits.run.seconds=3", "--max-repairs", "0")
     assert "ended early" in cli.err(*check, code=4)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli.main import main
 from agent_eval.operations.resume import journal_path
 from tests.unit.cli.shell import Shell
 
@@ -21,19 +20,8 @@ AT = "20260114-100000"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(EXAMPLES, tmp_path / "suites")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
-    return tmp_path
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 2
-    ended = capsys.readouterr()
-    assert ended.out == ""
-    error = json.loads(ended.err)["error"]
-    return f"{error['message']} {error['details']['remedy']}"
+def suites(here: Path) -> None:
+    shutil.copytree(EXAMPLES, here / "suites")
 
 
 def test_a_suite_needs_no_flag_and_its_evidence_no_place(cli: Shell) -> None:
@@ -86,14 +74,13 @@ def test_suites_of_one_name_do_not_share_a_pack(cli: Shell, here: Path) -> None:
     assert [run["pack"] for run in found["runs"]] == ["x/suite_good", "x/suite_good-2"]
 
 
-def test_what_was_not_run_is_said(cli: Shell, capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_what_was_not_run_is_said(cli: Shell, here: Path) -> None:
     (here / "broken.json").write_text("{")
-    assert main(["run", GOOD, "broken.json", BAD, "--format", "json"]) == 2
-    ended = capsys.readouterr()
-    found = json.loads(ended.out)
+    out, err = cli.run("run", GOOD, "broken.json", BAD, "--format", "json", code=2)
+    found = json.loads(out)
     assert [run["suite"] for run in found["runs"]] == [GOOD]
     assert found["not_run"] == ["broken.json", BAD]
-    assert "broken.json" in json.loads(ended.err)["error"]["message"]
+    assert "broken.json" in json.loads(err)["error"]["message"]
     assert cli.out("run", GOOD, "broken.json", BAD, code=2).endswith(f"Not run: broken.json, {BAD}\n")
 
 
@@ -108,9 +95,9 @@ def test_what_was_not_run_is_said(cli: Shell, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str], here: Path
+    words: tuple[str, ...], message: str, cli: Shell, here: Path
 ) -> None:
-    assert message in refused(capsys, "run", *words)
+    assert message in cli.error("run", *words)["message"]
     assert not (here / "runs").exists()
 
 
@@ -134,22 +121,21 @@ print(json.dumps({"assistant_output": "Done.", "cost_usd": 0.5}))
 """
 
 
-@pytest.mark.parametrize("suites", [(GOOD,), (GOOD, BAD)], ids=["one suite", "two suites"])
+@pytest.mark.parametrize("named", [(GOOD,), (GOOD, BAD)], ids=["one suite", "two suites"])
 def test_a_run_without_a_place_says_how_to_resume_it_and_resume_finds_it(
-    suites: tuple[str, ...], cli: Shell, capsys: pytest.CaptureFixture[str], here: Path
+    named: tuple[str, ...], cli: Shell, here: Path
 ) -> None:
     (here / "agent.py").write_text(AGENT)
-    command = ["run", *suites, "--agent-command", f"{sys.executable} agent.py"]
-    assert main([*command, "--max-run-cost", "1.2"]) == 4
-    ended = capsys.readouterr()
-    out = f"runs/suite_good-{AT}" if len(suites) == 1 else f"runs/{AT}"
-    remedy = json.loads(ended.err.splitlines()[-1])["error"]["details"]["remedy"]
+    command = ("run", *named, "--agent-command", f"{sys.executable} agent.py")
+    _, err = cli.run(*command, "--max-run-cost", "1.2", code=4)
+    out = f"runs/suite_good-{AT}" if len(named) == 1 else f"runs/{AT}"
+    remedy = json.loads(err.splitlines()[-1])["error"]["details"]["remedy"]
     assert remedy.endswith(f"--out {out} --resume")
-    pack = Path(out) if len(suites) == 1 else Path(out) / "suite_good"
+    pack = Path(out) if len(named) == 1 else Path(out) / "suite_good"
     assert journal_path(pack).exists()
     assert len((here / "calls").read_text().splitlines()) == 2
 
     found = cli.json(*command, "--resume")
-    runs = [found] if len(suites) == 1 else found["runs"]
+    runs = [found] if len(named) == 1 else found["runs"]
     assert runs[0]["pack"] == str(pack)
-    assert len((here / "calls").read_text().splitlines()) == 3 * len(suites)
+    assert len((here / "calls").read_text().splitlines()) == 3 * len(named)

@@ -21,22 +21,14 @@ BAD = str(REPOSITORY / "examples" / "suite_bad.json")
 
 
 @pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--suite", BAD, "--out", "runs/a"]) == 0
-    capsys.readouterr()
     return "runs/a"
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert main(["show", *arguments]) == code
-    return capsys.readouterr().out
-
-
-def test_a_verdict_is_beneath_the_event_that_it_rests_on(
-    pack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = shown(capsys, pack, "book-train").splitlines()
+def test_a_verdict_is_beneath_the_event_that_it_rests_on(pack: str, cli: Shell) -> None:
+    lines = cli.out("show", pack, "book-train").splitlines()
     assert lines[0] == "book-train: failed"
     call = lines.index('   1 agent        book_train({"departure": "09:12"})')
     assert lines[call + 1].startswith(
@@ -55,21 +47,19 @@ def test_only_what_fails_is_red(pack: str) -> None:
     assert any(line.startswith(f"     {painted('NO', RED, True)} tool_contract") for line in lines)
 
 
-def test_without_a_case_those_that_did_not_pass_are_listed(
-    pack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert shown(capsys, pack).splitlines()[:3] == [
+def test_without_a_case_those_that_did_not_pass_are_listed(pack: str, cli: Shell) -> None:
+    assert cli.out("show", pack).splitlines()[:3] == [
         "2 of 3 cases did not pass. Name one to see its trajectory.",
         "  book-train: failed",
         "  quote-change: failed",
     ]
-    listed = json.loads(shown(capsys, pack, "--format", "json"))
+    listed = cli.json("show", pack)
     wanted = {"kind": "evidence pack", "complete": True, "total_cases": 3}
     assert listed | wanted | {"failing": ["book-train", "quote-change"]} == listed
 
 
-def test_programs_get_result_and_trace(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(shown(capsys, pack, "book-train", "--format", "json"))
+def test_programs_get_result_and_trace(pack: str, cli: Shell) -> None:
+    found = cli.json("show", pack, "book-train")
     assert (found["case_id"], found["result"]["outcome"]) == ("book-train", "failed")
     assert [event["idx"] for event in found["trace"]] == [0, 1, 2, 3]
 
@@ -101,80 +91,68 @@ def several_trials(root: Path, said: Sequence[str] = TRIALS) -> str:
     return str(root / "trials")
 
 
-def test_the_first_line_says_which_of_several_trials_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_line_says_which_of_several_trials_is_shown(tmp_path: Path, cli: Shell) -> None:
     pack = several_trials(tmp_path)
-    capsys.readouterr()
-    first, *rest = shown(capsys, pack, "status").splitlines()
+    first, *rest = cli.out("show", pack, "status").splitlines()
     assert first == "status: failed (1 of 3 trials passed; this is trial 2; others: --trial 1, 3)"
     assert any("lost" in line for line in rest)
-    first, *rest = shown(capsys, pack, "status", "--trial", "1").splitlines()
+    first, *rest = cli.out("show", pack, "status", "--trial", "1").splitlines()
     assert first == ("status: failed (1 of 3 trials passed; this is trial 1: passed; others: --trial 2, 3)")
     assert any("shipped" in line for line in rest)
     assert not any(line.lstrip().startswith("NO") for line in rest)
-    assert "stolen" in shown(capsys, pack, "status", "--trial", "3")
+    assert "stolen" in cli.out("show", pack, "status", "--trial", "3")
 
 
-def test_programs_get_the_trial_that_they_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_get_the_trial_that_they_name(tmp_path: Path, cli: Shell) -> None:
     pack = several_trials(tmp_path)
-    capsys.readouterr()
-    found = json.loads(shown(capsys, pack, "status", "--trial", "1", "--format", "json"))
+    found = cli.json("show", pack, "status", "--trial", "1")
     assert (found["result"]["trial"], found["result"]["outcome"]) == (0, "passed")
     assert found["trace"][-1]["output"] == "shipped"
 
 
-def test_many_trials_are_not_all_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_trials_are_not_all_named(tmp_path: Path, cli: Shell) -> None:
     pack = several_trials(tmp_path, ["shipped"] * 12)
-    capsys.readouterr()
-    first = shown(capsys, pack, "status").splitlines()[0]
+    first = cli.out("show", pack, "status").splitlines()[0]
     assert first == "status: passed (12 of 12 trials passed; this is trial 1; others: --trial 1 to 12)"
 
 
-def test_a_trial_that_is_not_there_is_a_wrong_request(
-    tmp_path: Path, cli: Shell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_is_not_there_is_a_wrong_request(tmp_path: Path, cli: Shell) -> None:
     pack = several_trials(tmp_path)
-    capsys.readouterr()
     assert "case 'status' has 3 trials, and no trial 4" in cli.err("show", pack, "status", "--trial", "4")
     assert "Name the case" in cli.err("show", pack, "--trial", "1")
     assert "Did you mean 'status'?" in cli.err("show", pack, "statsu", "--trial", "2")
 
 
-def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(tmp_path: Path, cli: Shell) -> None:
     root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")])
     manifest = root / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
     note = "This run is not complete: the pack has 2 trials (2 cases), and further cases did not run."
-    assert shown(capsys, str(root)).splitlines()[0] == note
-    assert shown(capsys, str(root), "a").splitlines()[0] == note
-    assert json.loads(shown(capsys, str(root), "--format", "json"))["complete"] is False
-    assert json.loads(shown(capsys, str(root), "a", "--format", "json"))["complete"] is False
+    assert cli.out("show", str(root)).splitlines()[0] == note
+    assert cli.out("show", str(root), "a").splitlines()[0] == note
+    assert cli.json("show", str(root))["complete"] is False
+    assert cli.json("show", str(root), "a")["complete"] is False
 
 
-def test_a_run_that_was_stopped_says_how_many_trials_it_lacks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_was_stopped_says_how_many_trials_it_lacks(tmp_path: Path, cli: Shell) -> None:
     config = make_config(execution_config={"trials": 3})
     root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")], config=config)
     manifest = root / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
     note = "This run is not complete: the pack has 2 of at least 6 trials (2 cases)."
-    assert shown(capsys, str(root)).splitlines()[0] == note
+    assert cli.out("show", str(root)).splitlines()[0] == note
 
 
-def test_where_all_passed_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_all_passed_that_is_said(tmp_path: Path, cli: Shell) -> None:
     whole = make_pack(tmp_path / "pack", [make_result("a")])
-    assert shown(capsys, str(whole)).startswith("All 1 case passed.")
+    assert cli.out("show", str(whole)).startswith("All 1 case passed.")
 
 
-def test_an_agent_cannot_drive_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_cannot_drive_the_terminal(tmp_path: Path, cli: Shell) -> None:
     evil = "\x1b[2J::error::x ##[add-mask]y"
     cases = [make_case("a", output=evil)]
     whole = make_pack(tmp_path / "pack", [make_result("a", failed="policy")], cases=cases)
-    text = shown(capsys, str(whole), "a")
+    text = cli.out("show", str(whole), "a")
     assert "[2J" in text
     for obeyed in ("\x1b", "::", "##["):
         assert obeyed not in text
@@ -187,7 +165,7 @@ sys.exit("judge model is down: 503")
 
 
 def test_an_error_of_a_judge_is_no_failure_and_shows_whose_fault_it_is_and_what_the_judge_wrote(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Shell
 ) -> None:
     (tmp_path / "judge.py").write_text(FAILING_JUDGE)
     config = {"command": {"command": [sys.executable, str(tmp_path / "judge.py")]}}
@@ -196,12 +174,11 @@ def test_an_error_of_a_judge_is_no_failure_and_shows_whose_fault_it_is_and_what_
     (tmp_path / "suite.json").write_text(json.dumps(suite))
     judged = ["--judges", "command", "--judge-config", str(tmp_path / "judges.json")]
     main(["run", "--suite", str(tmp_path / "suite.json"), "--out", str(tmp_path / "lost"), *judged])
-    capsys.readouterr()
-    text = shown(capsys, str(tmp_path / "lost"), "status")
+    text = cli.out("show", str(tmp_path / "lost"), "status")
     assert text.startswith("status: error (the judge's fault, not the agent's)\n")
     assert "!! command: the checker exited with code 1: judge model is down: 503\n" in text
     assert "stderr: Traceback:\n" in text
     assert "stderr:   [31mline 3\n" in text
     assert "NO " not in text
-    listed = shown(capsys, str(tmp_path / "lost"))
+    listed = cli.out("show", str(tmp_path / "lost"))
     assert "  status: error (the judge's fault, not the agent's)" in listed

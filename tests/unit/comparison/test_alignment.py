@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison import alignment
-from agent_eval.comparison.alignment import Step, align
+from agent_eval.comparison import behaviour as alignment
+from agent_eval.comparison.behaviour import Step, align
 
 calls = st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("12")), max_size=7)
 
@@ -20,38 +20,28 @@ def kinds(before: str, now: str) -> list[str]:
     return [f"{step.kind} {step.tool}" for step in steps]
 
 
-def test_an_extra_call_at_the_end_is_one_added_call() -> None:
-    assert kinds("l1 r1", "l1 r1 e1") == ["same l", "same r", "added e"]
-
-
-def test_an_extra_call_in_front_does_not_make_the_others_differ() -> None:
-    assert kinds("l1 r1", "v1 l1 r1") == ["added v", "same l", "same r"]
-
-
-def test_a_missing_call_stands_where_it_was() -> None:
-    assert kinds("l1 v1 r1", "l1 r1") == ["same l", "removed v", "same r"]
-
-
-def test_the_same_tool_with_other_arguments_keeps_its_place() -> None:
-    assert kinds("l1 r1", "l1 r2") == ["same l", "arguments r"]
-
-
-def test_equal_arguments_decide_between_equally_long_alignments() -> None:
-    assert kinds("s1 s2", "s2") == ["removed s", "same s"]
-
-
-def test_calls_that_changed_places_moved() -> None:
-    assert kinds("a1 b1", "b1 a1") in (["moved b", "same a"], ["same b", "moved a"])
-
-
-def test_a_call_elsewhere_with_other_arguments_did_not_move() -> None:
-    assert Counter(kinds("a1 b1", "b1 a2")) == Counter(["same b", "removed a", "added a"])
-
-
-def test_nothing_called_before_or_now() -> None:
-    assert kinds("", "") == []
-    assert kinds("", "a1") == ["added a"]
-    assert kinds("a1", "") == ["removed a"]
+@pytest.mark.parametrize(
+    ("before", "now", "steps"),
+    [
+        ("l1 r1", "l1 r1 e1", ["same l, same r, added e"]),
+        ("l1 r1", "v1 l1 r1", ["added v, same l, same r"]),
+        ("l1 v1 r1", "l1 r1", ["same l, removed v, same r"]),
+        ("l1 r1", "l1 r2", ["same l, arguments r"]),
+        ("s1 s2", "s2", ["removed s, same s"]),
+        ("a1 b1", "b1 a1", ["moved b, same a", "same b, moved a"]),
+        ("a1 b1", "b1 a2", ["removed a, same b, added a"]),
+        ("", "", [""]),
+        ("", "a1", ["added a"]),
+        ("a1", "", ["removed a"]),
+    ],
+    ids=[
+        "an extra call at the end", "an extra call in front", "a missing call stands where it was",
+        "other arguments keep their place", "equal arguments decide", "calls changed places",
+        "a call elsewhere with other arguments did not move", "nothing", "nothing before", "nothing now",
+    ],
+)  # fmt: skip
+def test_calls_are_laid_side_by_side(before: str, now: str, steps: list[str]) -> None:
+    assert ", ".join(kinds(before, now)) in steps
 
 
 @pytest.mark.parametrize("cells", [alignment.MOST_CELLS, 0])
@@ -79,45 +69,41 @@ def counted(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> Counte
     return Counter(f"{step.kind} {step.tool}" for step in align(before, now).steps)
 
 
-def test_calls_far_behind_are_compared_like_the_first() -> None:
-    assert counted(tools("a250 p"), tools("a250 d")) == {"same a": 250, "removed p": 1, "added d": 1}
-    assert counted(tools("a250"), tools("a900")) == {"same a": 250, "added a": 650}
-    assert counted(tools("a20000 p"), tools("a19000 d")) == {
-        "same a": 19_000,
-        "removed a": 1_000,
-        "removed p": 1,
-        "added d": 1,
-    }
+MANY = [[("a", f"{side}{number}") for number in range(20_000)] for side in ("l", "r")]
+LOOPS = [[(tool, "1") for _ in range(5_000) for tool in loop] for loop in ("abcd", "abce")]
+WILD = [(tool, f"{tool}{number}") for number in range(1_000) for tool in "abcd"]
 
 
-def test_very_many_calls_with_other_arguments_keep_their_place() -> None:
-    before, now = [[("a", f"{side}{number}") for number in range(20_000)] for side in ("l", "r")]
-    assert counted([*before, ("p", "")], [*now, ("d", "")]) == {
-        "arguments a": 20_000,
-        "removed p": 1,
-        "added d": 1,
-    }
+@pytest.mark.parametrize(
+    ("before", "now", "steps"),
+    [
+        (tools("a250 p"), tools("a250 d"), {"same a": 250, "removed p": 1, "added d": 1}),
+        (tools("a250"), tools("a900"), {"same a": 250, "added a": 650}),
+        (tools("a20000 p"), tools("a19000 d"),
+         {"same a": 19_000, "removed a": 1_000, "removed p": 1, "added d": 1}),
+        ([*MANY[0], ("p", "")], [*MANY[1], ("d", "")], {"arguments a": 20_000, "removed p": 1, "added d": 1}),
+        (*LOOPS, {**{f"same {tool}": 5_000 for tool in "abc"}, "removed d": 5_000, "added e": 5_000}),
+        (WILD, [("a", "1")] * 4_000,
+         {"arguments a": 1_000, "added a": 3_000, **{f"removed {tool}": 1_000 for tool in "bcd"}}),
+    ],
+    ids=[
+        "a change far behind", "many more calls", "many fewer calls", "other arguments keep their place",
+        "a tool in a loop is replaced", "a tool in place of others keeps its own calls",
+    ],
+)  # fmt: skip
+def test_very_many_calls_are_compared_like_a_few(
+    before: list[tuple[str, str]], now: list[tuple[str, str]], steps: dict[str, int]
+) -> None:
+    assert counted(before, now) == steps
 
 
 def test_one_call_less_among_very_many_different_ones_is_one_call_less() -> None:
     calls = [("search", str(number)) for number in range(5_000)]
     aligned = align([("x", ""), *calls, ("x", "")], [("y", ""), *calls[:17], *calls[18:], ("y", "")])
     assert Counter(f"{step.kind} {step.tool}" for step in aligned.steps) == {
-        "same search": 4_999,
-        "removed search": 1,
-        "removed x": 2,
-        "added y": 2,
-    }
+        "same search": 4_999, "removed search": 1, "removed x": 2, "added y": 2,
+    }  # fmt: skip
     assert not aligned.coarse
-
-
-def test_one_tool_in_a_loop_replaced_by_another_is_just_that() -> None:
-    before, now = [[(tool, "1") for _ in range(5_000) for tool in loop] for loop in ("abcd", "abce")]
-    assert counted(before, now) == {
-        **{f"same {tool}": 5_000 for tool in "abc"},
-        "removed d": 5_000,
-        "added e": 5_000,
-    }
 
 
 def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_coarsely_and_truly() -> None:
@@ -126,16 +112,6 @@ def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_coarsely_and_trul
     aligned = align(before, now)
     assert aligned.coarse
     check_steps(before, now, aligned.steps)
-
-
-def test_one_tool_that_is_called_in_place_of_others_keeps_its_own_calls() -> None:
-    before = [(tool, f"{tool}{number}") for number in range(1_000) for tool in "abcd"]
-    now = [("a", "1")] * 4_000
-    assert counted(before, now) == {
-        "arguments a": 1_000,
-        "added a": 3_000,
-        **{f"removed {tool}": 1_000 for tool in "bcd"},
-    }
 
 
 def place(step: Step) -> int:

@@ -27,24 +27,27 @@ def case_with(*calls: tuple[str, Any], output: Any = "done") -> dict[str, Any]:
     return {"case_id": "a", "trace": [*trace, make_event(len(calls), output=output)]}
 
 
-def change(before: dict[str, Any], now: dict[str, Any]) -> Any:
+def change(before: dict[str, Any], now: dict[str, Any], *shown: dict[str, Any]) -> Any:
+    """What changed between two cases; their traces are those of `shown` where given."""
     rows = [index_row(**{**make_index_row(case), "definition_digest": "d"}) for case in (before, now)]
-    return behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
+    first, second = (Case.model_validate(case) for case in shown or (before, now))
+    return behaviour_change(*rows, (first, second))
 
 
 def test_a_call_that_was_added_is_told_with_both_sequences() -> None:
-    found = change(
-        case_with(("lookup_order", {"id": 1}), ("refund", {"id": 1})),
-        case_with(("lookup_order", {"id": 1}), ("refund", {"id": 1}), ("escalate", {})),
-    )
+    calls = [("lookup_order", {"id": 1}), ("refund", {"id": 1})]
+    found = change(case_with(*calls), case_with(*calls, ("escalate", {})))
     assert " → ".join(found.baseline_calls) == "lookup_order → refund"
     assert " → ".join(found.candidate_calls) == "lookup_order → refund → escalate"
-    assert [(step.kind, step.tool) for step in found.calls] == [
-        ("same", "lookup_order"),
-        ("same", "refund"),
-        ("added", "escalate"),
-    ]
+    steps = [f"{step.kind} {step.tool}" for step in found.calls]
+    assert steps == ["same lookup_order", "same refund", "added escalate"]
     assert not found.output_changed
+
+
+@pytest.mark.parametrize("times", [1, 390])
+def test_numbers_written_differently_are_no_change(times: int) -> None:
+    cases = [case_with(*[("pay", {"amount": ten})] * times, ("end", {})) for ten in (10, 10.0)]
+    assert not change(*cases).calls_changed
 
 
 def test_changed_arguments_are_told_place_by_place() -> None:
@@ -59,11 +62,6 @@ def test_changed_arguments_are_told_place_by_place() -> None:
     }
 
 
-def test_a_number_written_differently_is_no_change() -> None:
-    found = change(case_with(("refund", {"amount": 10})), case_with(("refund", {"amount": 10.0})))
-    assert not found.calls_changed
-
-
 def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
     many = [("tick", {}) for _ in range(1_000)]
     found = change(case_with(*many), case_with(*many, ("refund", {})))
@@ -73,11 +71,6 @@ def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
     assert [(run.tool, run.times) for run in found.candidate_runs] == [("tick", 1_000), ("refund", 1)]
     assert (found.calls[-1].kind, found.calls[-1].tool) == ("added", "refund")
     assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("added", "refund", 1)]
-
-
-def test_many_numbers_written_differently_are_no_change() -> None:
-    found = change(*(case_with(*[("pay", {"amount": ten})] * 390, ("end", {})) for ten in (10, 10.0)))
-    assert not found.calls_changed
 
 
 def test_what_is_listed_is_bounded_and_what_is_counted_is_not() -> None:
@@ -98,42 +91,27 @@ def test_both_outputs_are_shown_when_they_differ_and_cut_when_long() -> None:
     assert found.baseline_output == "yes"
     assert found.candidate_output.startswith('{"text":"nnn')
     assert len(found.candidate_output) == 2_000
+    silent = change(case_with(output="yes"), {"case_id": "a", "trace": []})
+    assert (silent.output_changed, silent.candidate_output) == (True, None)
 
 
-def test_saying_nothing_differs_from_saying_something() -> None:
-    found = change(case_with(output="yes"), {"case_id": "a", "trace": []})
-    assert found.output_changed
-    assert found.candidate_output is None
-
-
-def test_arguments_are_left_out_where_trace_and_index_disagree() -> None:
+@pytest.mark.parametrize("calls", [[("refund", {"id": 3})], [("pay", {"id": 1})], []])
+def test_arguments_are_left_out_where_trace_and_index_disagree(calls: list[tuple[str, Any]]) -> None:
     before, now = case_with(("refund", {"id": 1})), case_with(("refund", {"id": 2}))
-    rows = [index_row(**{**make_index_row(case), "definition_digest": "d"}) for case in (before, now)]
-    for other in (case_with(("refund", {"id": 3})), case_with(("pay", {"id": 1})), case_with()):
-        found = behaviour_change(*rows, (Case.model_validate(other), Case.model_validate(now)))
-        assert found.calls[0].kind == "arguments"
-        assert found.calls[0].arguments is None
+    [step] = change(before, now, case_with(*calls), now).calls
+    assert (step.kind, step.arguments) == ("arguments", None)
 
 
-def test_a_result_that_nothing_called_does_not_disturb_the_arguments() -> None:
-    orphan = make_event(7, actor="tool", type="tool_result", tool="ghost", output=1)
+@pytest.mark.parametrize("is_listed", [False, True], ids=["not in the index", "in the index"])
+def test_a_result_that_nothing_called_does_not_disturb_the_arguments(is_listed: bool) -> None:
     before, now = case_with(("refund", {"id": 1})), case_with(("refund", {"id": 2}))
-    before["trace"].append(orphan)
-    rows = [index_row("a", calls=[["refund", digest({"id": number})[:16]]]) for number in (1, 2)]
-    found = behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
-    assert found.calls[0].arguments == {"$.id": (1, 2)}
-
-
-def test_an_index_that_lists_orphan_results_as_calls_is_read_too() -> None:
-    before = case_with(("refund", {"id": 1}))
     before["trace"].append(make_event(7, actor="tool", type="tool_result", tool="ghost", output=1))
-    now = case_with(("refund", {"id": 2}))
-    rows = [
-        index_row("a", calls=[["refund", digest({"id": 1})[:16]], ["ghost", digest(None)[:16]]]),
-        index_row("a", calls=[["refund", digest({"id": 2})[:16]]]),
-    ]
+    calls = [[["refund", digest({"id": number})[:16]]] for number in (1, 2)]
+    calls[0] += [["ghost", digest(None)[:16]]] * is_listed
+    rows = [index_row("a", calls=each) for each in calls]
     found = behaviour_change(*rows, (Case.model_validate(before), Case.model_validate(now)))
-    assert [(step.kind, step.tool) for step in found.calls] == [("arguments", "refund"), ("removed", "ghost")]
+    steps = [("arguments", "refund"), ("removed", "ghost")][: len(calls[0])]
+    assert [(step.kind, step.tool) for step in found.calls] == steps
     assert found.calls[0].arguments == {"$.id": (1, 2)}
 
 
@@ -159,17 +137,10 @@ def test_the_model_changed_only_where_both_traces_name_one(
 
 
 def test_cases_whose_result_changed_come_first_then_calls_then_model_then_output() -> None:
-    names = ["call", "fail", "model", "output", "quiet"]
-    before = view(dict.fromkeys(names, "passed"), index={"model": {"models": ["old"]}})
-    now = view(
-        {name: "failed" if name == "fail" else "passed" for name in names},
-        index={
-            "call": {"calls": [["t", "1"]]},
-            "model": {"models": ["new"]},
-            "output": {"output_digest": "other"},
-        },
-    )
-    found = compare(before, now, generated_at="now")
+    before = dict.fromkeys(["call", "fail", "model", "output", "quiet"], "passed")
+    index = {"call": {"calls": [["t", "1"]]}, "model": {"models": ["new"]}}
+    now = view({**before, "fail": "failed"}, index={**index, "output": {"output_digest": "other"}})
+    found = compare(view(before, index={"model": {"models": ["old"]}}), now, generated_at="now")
     assert [one.case_id for one in found.behaviour_changes] == ["fail", "call", "model", "output"]
 
 
@@ -187,16 +158,22 @@ def test_a_change_of_model_is_said_once_for_the_run() -> None:
     assert found.model_changed
 
 
-def test_a_model_named_by_hand_is_compared_only_with_one_named_by_hand() -> None:
-    traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o-2024-08-06"]}}, model="gpt-4o")
-    typed = view({"a": "passed"}, model="gpt-4o")
-    assert compare(typed, traced, generated_at="now").behaviour.notices == []
-    other = view({"a": "passed"}, model="claude")
-    assert compare(typed, other, generated_at="now").behaviour.notices == [
-        "The model changed from gpt-4o to claude."
-    ]
+def test_a_model_is_compared_only_with_one_that_was_named_alike() -> None:
+    index = {"a": {"models": ["gpt-4o-2024-08-06"]}}
+    traced = view({"a": "passed"}, index=index)
+    both = view({"a": "passed"}, index=index, model="gpt-4o")
+    typed, other = (view({"a": "passed"}, model=name) for name in ("gpt-4o", "claude"))
     unknown = view({"a": "passed"})
-    assert not compare(unknown, other, generated_at="now").behaviour.model_changed
+    for runs, notices in (
+        ((typed, both), []),
+        ((typed, other), ["The model changed from gpt-4o to claude."]),
+        ((unknown, other), []),
+        ((traced, unknown), []),
+        ((unknown, traced), []),
+    ):
+        found = compare(*runs, generated_at="now").behaviour
+        assert (found.notices, found.model_changed) == (notices, bool(notices))
+    assert (found.baseline_models, found.candidate_models) == ([], [])
 
 
 def test_totals_are_over_the_cases_that_both_runs_know() -> None:
@@ -216,6 +193,8 @@ def test_totals_are_over_the_cases_that_both_runs_know() -> None:
         ([1, 2], [1, 3], {"$[1]": (2, 3)}),
         ([1], [1, 2], {"$": ("[1]", "[1,2]")}),
         ({"a": None}, {}, {"$.a": (None, ABSENT)}),
+        ({"a": 1}, {"a": "1"}, {"$.a": (1, "1")}),
+        ({"a": [1]}, {"a": 1}, {"$.a": ("[1]", 1)}),
     ],
 )
 def test_argument_differences(before: Any, now: Any, found: Any) -> None:
@@ -223,11 +202,14 @@ def test_argument_differences(before: Any, now: Any, found: Any) -> None:
 
 
 def test_argument_differences_are_bounded() -> None:
-    deep: Any = 1
-    other: Any = 2
-    for _ in range(50):
-        deep, other = {"d": deep}, {"d": other}
-    assert list(argument_diff(deep, other)) == ["$" + ".d" * 6]
+    def nested(value: Any, *, as_list: bool) -> Any:
+        for _ in range(50):
+            value = [value] if as_list else {"d": value}
+        return value
+
+    for step, as_list in ((".d", False), ("[0]", True)):
+        sides = (nested(value, as_list=as_list) for value in (1, 2))
+        assert list(argument_diff(*sides)) == ["$" + step * DEPTH]
     many = argument_diff({f"k{number:03}": "x" * 999 for number in range(99)}, {})
     assert len(many) == PLACES
     assert all(len(value[0]) == 200 for value in many.values())
@@ -245,14 +227,6 @@ def test_arguments_are_compared_up_to_the_number_of_steps_that_are_listed() -> N
     assert [one.arguments for one in change(*rows).calls if one.kind != "same"] == [{"$.page": (1, 2)}]
 
 
-def test_lists_in_arguments_are_compared_place_by_place_down_to_a_depth() -> None:
-    deep: list[Any] = [1]
-    other: list[Any] = [2]
-    for _ in range(50):
-        deep, other = [deep], [other]
-    assert list(argument_diff(deep, other)) == ["$" + "[0]" * DEPTH]
-
-
 def test_what_differs_over_the_run_is_counted_and_its_models_named() -> None:
     calls = {"calls": [["search", "x"]], "models": ["a"]}
     found = over_the_run([{"models": ["a"]}] * 5, [calls, calls, *[{"models": ["a"]}] * 3]).behaviour
@@ -261,39 +235,16 @@ def test_what_differs_over_the_run_is_counted_and_its_models_named() -> None:
 
 
 def test_trials_and_models_are_said_before_judges_and_no_figure_is() -> None:
-    before = view(
-        {f"c{number}": passing(f"c{number}", 2, 2) for number in range(5)},
-        index={f"c{number}": {"models": ["old"], "cost_usd": 1.0} for number in range(5)},
-        judges=["policy"],
-    )
-    now = view(
-        {f"c{number}": passing(f"c{number}", 3, 3, policy="any") for number in range(5)},
-        index={f"c{number}": {"models": ["new"], "cost_usd": 2.0} for number in range(5)},
-        judges=["policy", "regex"],
-    )
-    found = compare(before, now, generated_at="now")
-    starts = [
-        "A case with several trials",
-        "5 cases have another number",
-        "The model",
-        "Regex judged",
-    ]
-    assert [
-        notice[: len(start)] for notice, start in zip(found.behaviour.notices, starts, strict=True)
-    ] == starts
+    def run(trials: int, policy: str, model: str, cost: float, judges: list[str]) -> RunView:
+        names = [f"c{number}" for number in range(5)]
+        cases = {name: passing(name, trials, trials, policy=policy) for name in names}
+        index = {name: {"models": [model], "cost_usd": cost} for name in names}
+        return view(cases, index=index, judges=judges)
 
-
-def test_a_model_of_one_run_alone_is_no_change() -> None:
-    traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o"]}})
-    unknown = view({"a": "passed"})
-    for before, now in [(traced, unknown), (unknown, traced)]:
-        found = compare(before, now, generated_at="now").behaviour
-        assert (found.model_changed, found.baseline_models, found.candidate_models) == (False, [], [])
-
-
-def test_a_boolean_or_text_is_never_equal_to_a_number() -> None:
-    assert argument_diff({"a": 1}, {"a": "1"}) == {"$.a": (1, "1")}
-    assert argument_diff({"a": [1]}, {"a": 1}) == {"$.a": ("[1]", 1)}
+    before, now = run(2, "all", "old", 1.0, ["policy"]), run(3, "any", "new", 2.0, ["policy", "regex"])
+    notices = compare(before, now, generated_at="now").behaviour.notices
+    starts = ["A case with several trials", "5 cases have another number", "The model", "Regex judged"]
+    assert [said[: len(start)] for said, start in zip(notices, starts, strict=True)] == starts
 
 
 def test_a_missing_answer_is_told_with_its_reason_and_another_agent_with_its_name() -> None:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.clusters import COUNTED, RANKED, REST, hint
-from agent_eval.comparison.compare import compare
+from agent_eval.comparison.compare import COUNTED, RANKED, REST, compare, hint
 from agent_eval.comparison.facts import normalise
 from agent_eval.contracts import Comparison
 from agent_eval.errors import FailureKind
@@ -57,28 +56,21 @@ def test_clusters_are_ranked_by_growth_with_the_cases_that_are_new_in_them() -> 
         {"a": "slow by 2 s", "b": "slow by 9 s", "c": "slow by 7 s", "d": "", "e": "wrong 'z'"},
     )
     slow, wrong = found.failure_clusters.delta_ranked
-    assert (slow.cluster, slow.baseline_count, slow.candidate_count, slow.delta) == (
-        "policy: slow by … s",
-        1,
-        3,
-        2,
-    )
-    assert slow.case_ids == ["b", "c", "a"]
+    assert (slow.cluster, slow.case_ids) == ("policy: slow by … s", ["b", "c", "a"])
+    assert (slow.baseline_count, slow.candidate_count, slow.delta) == (1, 3, 2)
     assert (wrong.cluster, wrong.delta, wrong.case_ids) == ("policy: wrong …", -1, ["e"])
     assert found.failure_clusters.baseline == {"policy: slow by … s": 1, "policy: wrong …": 2}
-    assert found.triage.top_clusters == [slow]
-    assert found.triage.suggested_fixes_count == 1
+    assert (found.triage.top_clusters, found.triage.suggested_fixes_count) == ([slow], 1)
     assert slow.suggested_fix
 
 
-def test_without_growth_triage_shows_what_still_fails() -> None:
-    found = clustered({"a": "wrong", "b": "slow", "c": "slow"}, {"a": "wrong", "b": "slow", "c": "slow"})
-    assert [cluster.cluster for cluster in found.triage.top_clusters] == ["policy: slow", "policy: wrong"]
-
-
-def test_a_cluster_that_is_gone_keeps_its_reason_and_names_no_case() -> None:
-    (gone,) = clustered({"a": "wrong"}, {"a": ""}).failure_clusters.delta_ranked
-    assert (gone.reason, gone.case_ids, gone.delta) == ("wrong", [], -1)
+def test_a_cluster_that_is_gone_keeps_its_reason_and_is_not_looked_at() -> None:
+    found = clustered({"a": "wrong"}, {"a": ""})
+    (gone,) = found.failure_clusters.delta_ranked
+    assert (gone.reason, gone.case_ids, gone.delta, found.triage.top_clusters) == ("wrong", [], -1, [])
+    same = {"a": "wrong", "b": "slow", "c": "slow"}
+    top = [cluster.cluster for cluster in clustered(same, same).triage.top_clusters]
+    assert top == ["policy: slow", "policy: wrong"], "without growth, what still fails"
 
 
 def test_many_different_reasons_are_bounded_and_the_rest_is_counted() -> None:
@@ -117,15 +109,8 @@ def test_clusters_that_grew_alike_are_ranked_by_their_size_then_by_name() -> Non
     # What did not grow is not what to look at first.
     assert [cluster.reason for cluster in found.triage.top_clusters] == ["slow", "bad", "wrong"]
     assert list(found.failure_clusters.candidate) == [
-        "policy: old",
-        "policy: slow",
-        "policy: bad",
-        "policy: wrong",
-    ]
-
-
-def test_what_no_longer_fails_is_not_looked_at() -> None:
-    assert clustered({"a": "wrong"}, {"a": ""}).triage.top_clusters == []
+        "policy: old", "policy: slow", "policy: bad", "policy: wrong",
+    ]  # fmt: skip
 
 
 def test_the_hint_is_that_of_the_judge_and_a_reason_that_says_it_needs_none() -> None:

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.comparison.compatibility import (
-    EXAMPLES,
-    check,
-    is_helped,
-    judge_ids,
-    partition,
-    select,
-)
+from agent_eval.comparison.compatibility import EXAMPLES, check, is_helped, judge_ids, partition, select
 from agent_eval.comparison.facts import RunView, outcomes_of
 from agent_eval.contracts import CaseSets, CompatibilityCheck
 from agent_eval.errors import IncompatibleRuns
@@ -46,9 +39,7 @@ def test_another_dataset_is_named_with_both_ids_and_always_enforced() -> None:
 
 
 @pytest.mark.parametrize("enforced", [True, False])
-def test_other_cases_and_definitions_are_enforced_unless_they_are_left_out(
-    enforced: bool,
-) -> None:
+def test_other_cases_and_definitions_are_enforced_unless_they_are_left_out(enforced: bool) -> None:
     before = view({"a": "passed", "gone": "passed", "lost": "passed"})
     now = view({"a": "passed", "new": "passed"}, index={"a": {"definition_digest": "other"}})
     found = checks(before, now, allow_incompatible=enforced)

@@ -33,26 +33,16 @@ def judge(before: Any, now: Any, judge_id: str = "policy") -> JudgeChange:
 
 
 def test_the_scores_of_both_runs_are_kept() -> None:
-    assert (judge("passed", "failed").baseline_score, judge("passed", "failed").candidate_score) == (
-        1.0,
-        None,
-    )
-    assert (judge("failed", "passed").baseline_score, judge("failed", "passed").candidate_score) == (
-        None,
-        1.0,
-    )
+    for before, now, scores in (("passed", "failed", (1.0, None)), ("failed", "passed", (None, 1.0))):
+        found = judge(before, now)
+        assert (found.baseline_score, found.candidate_score) == scores
 
 
 def test_a_judge_of_one_run_alone_has_nothing_of_the_other() -> None:
     both, one = {"policy": "failed", "regex": "failed"}, {"policy": "passed"}
     gone = judge(both, one, "regex")
-    assert (gone.candidate, gone.reason, gone.failure, gone.evidence_refs, gone.regression_key) == (
-        None,
-        "",
-        None,
-        [],
-        "",
-    )
+    nothing = (gone.candidate, gone.reason, gone.failure, gone.evidence_refs, gone.regression_key)
+    assert nothing == (None, "", None, [], "")
     assert (gone.baseline, judge(one, both, "regex").baseline) == ("failed", None)
 
 
@@ -90,26 +80,29 @@ def balance(compared: int, regressed: int = 0, fewer: int = 0, hard: int = 0) ->
     return Balance(compared=compared, regressed=regressed, fewer_passed=fewer, more_hard_failed=hard)
 
 
-def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown() -> None:
-    metric = rate_metric("pass_rate", (1, 10), (3, 10))
-    assert (metric.name, metric.baseline, metric.candidate, metric.delta) == ("pass_rate", 0.1, 0.3, 0.2)
-    nothing = rate_metric("regex", (0, 0), (1, 1))
-    assert (nothing.baseline, nothing.candidate, nothing.delta) == (None, 1.0, None)
-    nothing = rate_metric("regex", (1, 1), (0, 0))
-    assert (nothing.baseline, nothing.candidate, nothing.delta) == (1.0, None, None)
+@pytest.mark.parametrize(
+    ("before", "now", "shares"),
+    [
+        ((1, 10), (3, 10), (0.1, 0.3, 0.2)),
+        ((0, 0), (1, 1), (None, 1.0, None)),
+        ((1, 1), (0, 0), (1.0, None, None)),
+    ],
+)
+def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown(
+    before: tuple[int, int], now: tuple[int, int], shares: tuple[float | None, ...]
+) -> None:
+    metric = rate_metric("pass_rate", before, now)
+    assert (metric.name, (metric.baseline, metric.candidate, metric.delta)) == ("pass_rate", shares)
 
 
 def test_the_metrics_of_a_run_are_called_as_documented() -> None:
     run = view({"a": "passed"})
     found = compare(run, run, generated_at="now")
-    assert {key: metric.name for key, metric in found.metrics.items()} == {
-        "pass_rate": "pass_rate",
-        "hard_fail_rate": "hard_fail_rate",
-    }
-    assert {key: metric.name for key, metric in found.judge_metrics.items()} == {
-        "policy": "policy",
-        "replay_contract": "replay_contract",
-    }
+    for metrics, names in (
+        (found.metrics, {"pass_rate", "hard_fail_rate"}),
+        (found.judge_metrics, {"policy", "replay_contract"}),
+    ):
+        assert {key: metric.name for key, metric in metrics.items()} == {name: name for name in names}
 
 
 @pytest.mark.parametrize(

@@ -67,16 +67,9 @@ def passing(case_id: str, passed: int, trials: int, *, judge: str = "policy", po
 
 def index_row(case_id: str, **fields: Any) -> CaseIndexRow:
     row: dict[str, Any] = {
-        "case_id": case_id,
-        "definition_digest": "same",
-        "output_digest": digest("done"),
-        "calls": [],
-        "models": [],
-        "input_tokens": None,
-        "output_tokens": None,
-        "cost_usd": None,
-        "latency_ms": None,
-    }
+        "case_id": case_id, "definition_digest": "same", "output_digest": digest("done"), "calls": [],
+        "models": [], "input_tokens": None, "output_tokens": None, "cost_usd": None, "latency_ms": None,
+    }  # fmt: skip
     return {**row, **fields}  # type: ignore[return-value]
 
 

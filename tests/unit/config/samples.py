@@ -24,19 +24,13 @@ _BY_KIND: dict[str, tuple[str, Any]] = {
     "integer": ("7", 7),
     "seed": ("-7", -7),
     "parallel": ("auto", "auto"),
-    "trials": ("7", 7),
-    "case policy": ("pass_rate>=0.75", "pass_rate>=0.75"),
     "lines": ("one thing", ("one thing",)),
     "list": ("one,two", ("one", "two")),
     "variables": ("HTTPS_PROXY,NO_PROXY", ("HTTPS_PROXY", "NO_PROXY")),
     "headers": ("X-Key=MY_KEY", (("X-Key", "MY_KEY"),)),
 }
 
-_BY_NAME: dict[str, tuple[str, Any]] = {
-    "comment-id": ("nightly", "nightly"),
-    "trial-retries": ("1", 1),
-    "dask-scheduler": ("tcp://host:8786", "tcp://host:8786"),
-}
+_BY_NAME: dict[str, tuple[str, Any]] = {"comment-id": ("nightly", "nightly")}
 
 
 def sample(option: Option) -> tuple[str, Any]:

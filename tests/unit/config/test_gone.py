@@ -12,7 +12,10 @@ from agent_eval.config.gone import (
     gone_variable,
     moved_option,
 )
+from agent_eval.config.project_file import ProjectFile
+from agent_eval.config.table import ROWS
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.errors import UsageError
 from agent_eval.gate.policy_file import parse_policy
 
 
@@ -23,6 +26,12 @@ def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
     assert error.remedy is not None
     assert "run again" in error.remedy
     assert gone_option("no-such-option") is None
+
+
+def test_a_key_that_is_gone_is_refused_with_the_new_line() -> None:
+    with pytest.raises(UsageError, match=r"a\.yml: line 2: `baseline\.run_id` is gone") as refused:
+        ProjectFile.parse(b"baseline:\n  run_id: 5\n", "a.yml", ROWS)
+    assert "`baseline: run:ID`" in (refused.value.remedy or "")
 
 
 def test_an_option_that_is_a_key_of_the_file_is_refused_with_the_line_to_paste() -> None:

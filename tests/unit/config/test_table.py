@@ -239,9 +239,9 @@ def test_an_input_reaches_its_field_from_every_place(option: Option) -> None:
         ]
         if option.name in KEYS:
             found.append(job(more, file=written_anew(KEYS[option.name], text)))
-            continue
-        with pytest.raises(InvalidInput, match="there is no key"):
-            job(more, file=f"{name}: {text}\n")
+        else:
+            with pytest.raises(InvalidInput, match="there is no key"):
+                job(more, file=f"{name}: {text}\n")
         assert [value_at(settings, option.goes_to) for settings in found] == [value] * len(found)
 
 

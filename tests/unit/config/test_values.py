@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from agent_eval.config.options import Kind, Option
+from agent_eval.config.project_file import ProjectFile
+from agent_eval.config.table import ROWS
 from agent_eval.config.values import WrongValue, parse, texts_of
 from tests.unit.config.samples import sample
 
@@ -157,3 +159,23 @@ def test_the_example_of_a_share_suits_the_option(fields: dict[str, Any], example
     with pytest.raises(WrongValue) as caught:
         parse(option("share", **fields), "5")
     assert caught.value.wanted == f"a number from 0 to 1, such as {example}"
+
+
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [
+        ("openai:small", {"provider": "openai", "llm-model": "small"}),
+        (
+            "openai:small@http://localhost:8000/v1",
+            {"provider": "openai", "llm-model": "small", "llm-base-url": "http://localhost:8000/v1"},
+        ),
+        ("anthropic", {"provider": "anthropic"}),
+        ("scripted:script.json", {"provider": "scripted", "llm-script": "script.json"}),
+        ("small", {"llm-model": "small"}),
+    ],
+)
+def test_a_model_that_judges_is_named_with_its_provider_or_either_alone(
+    model: str, meant: dict[str, str]
+) -> None:
+    assert ProjectFile.stated((), (), model, ROWS) == meant
+    assert ProjectFile.stated([f"judge_model.model={model}"], (), None, ROWS) == meant

@@ -12,15 +12,7 @@ from agent_eval.contracts import Trace
 from agent_eval.contracts.conversation import CONVERSATION_END, STOP_TOKEN, EndReason
 from agent_eval.conversation.loop import SIMULATED
 from agent_eval.errors import FailureKind
-from tests.unit.conversation.agents import (
-    BOTH,
-    ERROR,
-    FORWARDED,
-    ScriptedAgent,
-    end_of,
-    hold,
-    said,
-)
+from tests.unit.conversation.agents import BOTH, ERROR, FORWARDED, ScriptedAgent, end_of, hold, said
 
 GO_ON = [{"turn": turn, "text": f"message {turn}"} for turn in range(1, 9)]
 FIXED = [{"input": "Hello"}, {"input": "And now?"}]
@@ -121,14 +113,10 @@ def test_each_turn_has_120_seconds_or_its_own_timeout(
         (BOTH, [GO_ON[0], goal("Bye")], EndReason.AGENT_ERROR, ["escalation", "goal", "turn-limit"]),
         (FORWARDED, [GO_ON[0], goal("Bye")], EndReason.ESCALATION, ["goal", "turn-limit"]),
         ("ok", [GO_ON[0], goal("Bye")], EndReason.GOAL, ["turn-limit"]),
-        (
-            FailureKind.INFRASTRUCTURE,
-            [GO_ON[0], goal("Bye")],
-            EndReason.AGENT_INFRASTRUCTURE,
-            ["goal", "turn-limit"],
-        ),
+        (FailureKind.INFRASTRUCTURE, [GO_ON[0], goal("Bye")], EndReason.AGENT_INFRASTRUCTURE,
+         ["goal", "turn-limit"]),
     ],
-)
+)  # fmt: skip
 def test_the_first_reason_stays_and_later_facts_are_flags(
     answer: Any, rows: list[dict[str, Any]], reason: EndReason, flags: list[str]
 ) -> None:

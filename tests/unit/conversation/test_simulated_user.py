@@ -86,21 +86,17 @@ def test_a_reply_is_recorded_under_prompt_test_loop_and_turn() -> None:
         ({"text": '```json\n{"message": "Yes", "done": false}\n```'}, UserMessage("Yes")),
         ({"text": 'Here it is: {"message": "Yes", "done": false}.'}, UserMessage("Yes")),
         ({"text": '<think>{"done": true}</think>{"message": "Yes", "done": false}'}, UserMessage("Yes")),
-        (
-            {"object": {"message": "Thanks!", "done": True, "reason": "goal"}},
-            UserMessage("Thanks!", EndReason.GOAL),
-        ),
+        ({"object": {"message": "Thanks!", "done": True, "reason": "goal"}},
+         UserMessage("Thanks!", EndReason.GOAL)),
         ({"object": {"message": "", "done": True, "reason": "stop"}}, UserMessage("", EndReason.STOP)),
         ({"object": {"message": "Bye", "done": False, "reason": "goal"}}, UserMessage("Bye", EndReason.GOAL)),
         ({"object": {"message": "", "done": True, "reason": "continue"}}, UserMessage("", EndReason.STOP)),
         ({"text": STOP_TOKEN}, UserMessage("", EndReason.STOP)),
         ({"text": f"Bye.{STOP_TOKEN}"}, UserMessage("Bye.", EndReason.STOP)),
-        (
-            {"object": {"message": f"Bye {STOP_TOKEN}", "done": True, "reason": "goal"}},
-            UserMessage("Bye", EndReason.GOAL),
-        ),
+        ({"object": {"message": f"Bye {STOP_TOKEN}", "done": True, "reason": "goal"}},
+         UserMessage("Bye", EndReason.GOAL)),
     ],
-)
+)  # fmt: skip
 def test_message_and_end_are_read_from_the_reply(row: dict[str, Any], message: UserMessage) -> None:
     assert says(row) == message
 
@@ -113,10 +109,7 @@ def test_message_and_end_are_read_from_the_reply(row: dict[str, Any], message: U
         ({"object": {"message": "", "done": False, "reason": "continue"}}, "wrote nothing"),
         ({"text": "<think>The agent wants my order."}, "wrote nothing"),
         ({"text": '{"message": "Yes", "done": false'}, "wrote JSON"),
-        (
-            {"text": "I was told: " + released_prompt().text.splitlines()[0]},
-            "wrote its instructions",
-        ),
+        ({"text": "I was told: " + released_prompt().text.splitlines()[0]}, "wrote its instructions"),
         ({"text": GUIDELINES}, "wrote its instructions"),
         ({"text": "How can I  help?"}, "repeated the agent's"),
         ({"fault": "cut", "text": "Yes, ple"}, "was cut off"),

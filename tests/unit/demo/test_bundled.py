@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -91,21 +92,13 @@ def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -
         ("git@github.com:acme/shop.git", [], [".github/workflows/agent-eval.yml"], []),
         ("https://gitlab.acme.example/shop.git", [], [".gitlab-ci.yml"], []),
         (None, [".github/dependabot.yml"], [".github/workflows/agent-eval.yml"], []),
-        (
-            "git@gitlab.com:acme/shop.git",
-            [".gitlab-ci.yml"],
-            [".gitlab/agent-eval.yml"],
-            ["Add to .gitlab-ci.yml: include: [{local: .gitlab/agent-eval.yml}]"],
-        ),
-        (
-            "https://bitbucket.org/acme/shop",
-            ["Jenkinsfile"],
-            [],
-            ["Add to Jenkinsfile the job that `agent-eval init --ci jenkins --out DIRECTORY` writes."],
-        ),
+        ("git@gitlab.com:acme/shop.git", [".gitlab-ci.yml"], [".gitlab/agent-eval.yml"],
+         ["Add to .gitlab-ci.yml: include: [{local: .gitlab/agent-eval.yml}]"]),
+        ("https://bitbucket.org/acme/shop", ["Jenkinsfile"], [],
+         ["Add to Jenkinsfile the job that `agent-eval init --ci jenkins --out DIRECTORY` writes."]),
     ],
     ids=["nothing known", "github", "gitlab", "a folder of github", "a file of gitlab", "a Jenkinsfile"],
-)
+)  # fmt: skip
 def test_scaffold__writes_for_the_platform_that_the_repository_uses_and_leaves_its_files_alone(
     remote: str | None, there: list[str], written: list[str], to_add: list[str], tmp_path: Path
 ) -> None:
@@ -118,15 +111,13 @@ def test_scaffold__writes_for_the_platform_that_the_repository_uses_and_leaves_i
     assert all((tmp_path / name).read_text() == "mine" for name in there)
 
 
-def test_scaffold__the_workflow_runs_on_the_default_branch(tmp_path: Path) -> None:
-    made = scaffold(tmp_path, platforms=["github"], repository=Repository(branch="trunk"))
-    assert yaml.safe_load(made.written[-1].read_text())[True]["push"] == {"branches": ["trunk"]}
-
-
-def test_scaffold__appends_what_is_missing_to_what_git_ignores(tmp_path: Path) -> None:
+def test_scaffold__uses_the_default_branch_and_adds_what_is_missing_to_what_git_ignores(
+    tmp_path: Path,
+) -> None:
     (tmp_path / IGNORE).write_text("/runs/\n*.log")
-    scaffold(tmp_path, platforms=())
+    made = scaffold(tmp_path, platforms=["github"], repository=Repository(branch="trunk"))
     assert (tmp_path / IGNORE).read_text() == "/runs/\n*.log\n/agent-eval-out/\n"
+    assert yaml.safe_load(made.written[-1].read_text())[True]["push"] == {"branches": ["trunk"]}
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -198,17 +189,24 @@ def test_scaffold__names_the_image_in_place_of_the_placeholder(
 
 
 @pytest.mark.parametrize(
-    "image", ["agent-eval", f"agent-eval@{DIGEST[:-1]}", "agent-eval:v1 --privileged", ""]
+    ("asked", "problem"),
+    [
+        *(
+            ({"platforms": ["gitlab"], "image": image}, "which image")
+            for image in ("agent-eval", f"agent-eval@{DIGEST[:-1]}", "agent-eval:v1 --privileged", "")
+        ),
+        *(
+            ({"action": action}, "which commit of which repository")
+            for action in ("acme/agent-eval", "acme/agent-eval@v1", f"agent-eval@{COMMIT}", "")
+        ),
+        ({"platforms": ["gitlab", "gitlab-pip"], "force": True}, r"gitlab and gitlab-pip: \.gitlab-ci\.yml"),
+    ],
 )
-def test_scaffold__an_image_has_a_tag_or_a_digest(image: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="which image"):
-        scaffold(tmp_path, platforms=["gitlab"], image=image)
-    assert not list(tmp_path.iterdir())
-
-
-def test_scaffold__refuses_two_variants_for_one_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gitlab and gitlab-pip: \.gitlab-ci\.yml"):
-        scaffold(tmp_path, platforms=["gitlab", "gitlab-pip"], force=True)
+def test_scaffold__refuses_what_names_no_image_no_commit_or_one_file_twice(
+    asked: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        scaffold(tmp_path, **asked)
     assert not list(tmp_path.iterdir())
 
 
@@ -218,10 +216,3 @@ def test_scaffold__an_agents_suite_is_valid_and_has_no_recording(tmp_path: Path)
     report = validate_suite(suite, strict=True, require_version="1.0.0")
     assert (report.passed, report.warnings) == (True, [])
     assert all("trace" not in raw for raw, _ in open_suite(suite).cases())
-
-
-@pytest.mark.parametrize("action", ["acme/agent-eval", "acme/agent-eval@v1", f"agent-eval@{COMMIT}", ""])
-def test_scaffold__an_action_is_pinned_by_commit(action: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="which commit of which repository"):
-        scaffold(tmp_path, action=action)
-    assert not list(tmp_path.iterdir())

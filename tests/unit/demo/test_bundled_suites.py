@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace
 from agent_eval.contracts.conversation import FORWARDING
-from agent_eval.demo.domain import BUNDLED, Answer, Session, domains_by_agent
+from agent_eval.demo.agents import BUNDLED, Answer, Session, domains_by_agent
 from agent_eval.judges.builtin.strict import StrictJudge
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.reader import open_suite
@@ -46,6 +45,11 @@ def recorded(answer: Answer) -> dict[str, Any]:
     }
 
 
+def agent_said(idx: int, answer: Answer, turn: int | None = None) -> Event:
+    said = {"actor": "agent", "type": "message", "output": answer.text, "turn": turn}
+    return Event(idx=idx, **said, attributes={"aui": recorded(answer)})
+
+
 def conversation(case: Case, agent_id: str) -> Trace:
     """Say the fixed messages of a case, until the first that is simulated or the end of the conversation."""
     assert case.conversation is not None
@@ -54,17 +58,8 @@ def conversation(case: Case, agent_id: str) -> Trace:
         if turn.auto:
             break
         answer = session.answer(turn.input, case.conversation.user_info)
-        said = Event(idx=len(events), actor="user", type="message", output=turn.input, turn=number)
-        attributes = {"aui": recorded(answer)}
-        reply = Event(
-            idx=len(events) + 1,
-            actor="agent",
-            type="message",
-            output=answer.text,
-            turn=number,
-            attributes=attributes,
-        )
-        events += [said, reply]
+        events.append(Event(idx=len(events), actor="user", type="message", output=turn.input, turn=number))
+        events.append(agent_said(len(events), answer, number))
         if answer.is_error or FORWARDING in answer.workflows:
             break
     return Trace(events)
@@ -103,13 +98,10 @@ def test_the_agent_of_the_demonstration_passes_every_strict_evaluation(path: Pat
 
 @pytest.mark.parametrize("path", SUITES, ids=names(SUITES))
 def test_an_agent_that_knows_nothing_fails_in_every_test(path: Path) -> None:
+    session = Session(domains_by_agent()["demo-hr"].model_copy(update={"steps": []}))
+    trace = Trace([agent_said(0, session.answer("Hello", {}))])
     for _, case in open_suite(path).cases():
-        session = Session(domains_by_agent()["demo-hr"].model_copy(update={"steps": []}))
-        answer = session.answer("Hello", {})
-        event = Event(
-            idx=0, actor="agent", type="message", output=answer.text, attributes={"aui": recorded(answer)}
-        )
-        assert not StrictJudge().evaluate(case, Trace([event])).passed, case.case_id
+        assert not StrictJudge().evaluate(case, trace).passed, case.case_id
 
 
 def test_every_domain_is_that_of_a_suite() -> None:
@@ -138,8 +130,5 @@ def _may_be(reply: str, text: str) -> bool:
 
 
 def test_no_two_suites_have_the_same_name() -> None:
-    assert not [
-        name
-        for name, number in Counter(open_suite(path).header.dataset_id for path in SUITES).items()
-        if number > 1
-    ]
+    names = [open_suite(path).header.dataset_id for path in SUITES]
+    assert len(names) == len(set(names))

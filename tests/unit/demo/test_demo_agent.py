@@ -22,9 +22,8 @@ from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.demo.agents import BUNDLED, DEFECTS, INVENTED, domains_by_agent, forbidden_to
 from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respond
-from agent_eval.demo.defects import DEFECTS, INVENTED, forbidden_to
-from agent_eval.demo.domain import BUNDLED, domains_by_agent
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
@@ -119,11 +118,8 @@ def test_the_later_api_has_no_facts_for_half_of_the_checks(served: DemoServer, s
         assert found["failed"] == []
         kinds = {each["strict"] for each in case.metadata["strict"]}
         told = {
-            "rule_triggered",
-            "rule_not_triggered",
-            "escalated_due_to_error",
-            "not_escalated_due_to_error",
-        }
+            "rule_triggered", "rule_not_triggered", "escalated_due_to_error", "not_escalated_due_to_error",
+        }  # fmt: skip
         assert set(found["error"]) == kinds - told
 
 
@@ -229,9 +225,7 @@ def test_what_the_suites_forbid_is_known() -> None:
     assert answer.params == dict.fromkeys(forbidden_to("demo-hr").params, INVENTED)
 
 
-def test_the_command_lists_its_defects_and_refuses_unknown_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_lists_its_defects_and_refuses_unknown_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo-agent", "--defect", "list"]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(DEFECTS)
     assert main(["demo-agent", "--defect", "lazy"]) == 2

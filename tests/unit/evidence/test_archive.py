@@ -24,14 +24,17 @@ def packs(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def zipped(out: Path, *members: tuple[str, Path | bytes]) -> Path:
+Member = tuple[str, Path | bytes]
+
+
+def zipped(out: Path, *members: Member) -> Path:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members:
             archive.writestr(name, content if isinstance(content, bytes) else content.read_bytes())
     return out
 
 
-def below(root: Path, prefix: str = "") -> list[tuple[str, Path | bytes]]:
+def below(root: Path, prefix: str = "") -> list[Member]:
     return [(prefix + path.relative_to(root).as_posix(), path) for path in root.rglob("*") if path.is_file()]
 
 
@@ -106,23 +109,20 @@ def test_the_bundle_within_an_artifact_is_found(tmp_path: Path, packs: dict[str,
     assert sorted(open_bundle(artifact.read_bytes(), source="artifact 7")) == ["chat", "shop"]
 
 
-def test_a_single_pack_at_the_root_has_the_empty_slug(tmp_path: Path, packs: dict[str, Path]) -> None:
-    artifact = zipped(tmp_path / "a.zip", *below(packs["shop"]))
-    assert open_bundle(artifact)[""].summary.total_cases == 2
-
-
-def test_packs_are_found_at_any_depth(tmp_path: Path, packs: dict[str, Path]) -> None:
-    artifact = zipped(
-        tmp_path / "a.zip", *below(packs["shop"], "out/evidence/shop/"), ("out/report.md", b"#")
-    )
-    assert list(open_bundle(artifact)) == ["out/evidence/shop"]
-
-
-def test_manifests_of_other_programs_are_no_packs(tmp_path: Path, packs: dict[str, Path]) -> None:
-    artifact = zipped(
-        tmp_path / "a.zip", ("web/manifest.json", b'{"name": "app"}'), *below(packs["chat"], "chat/")
-    )
-    assert list(open_bundle(artifact)) == ["chat"]
+@pytest.mark.parametrize(
+    ("slug", "prefix", "beside"),
+    [
+        ("", "", []),
+        ("out/evidence/shop", "out/evidence/shop/", [("out/report.md", b"#")]),
+        ("chat", "chat/", [("web/manifest.json", b'{"name": "app"}')]),
+    ],
+    ids=["at the root", "at any depth", "beside a manifest of another program"],
+)
+def test_packs_are_found_where_they_lie(
+    tmp_path: Path, packs: dict[str, Path], slug: str, prefix: str, beside: list[Member]
+) -> None:
+    opened = open_bundle(zipped(tmp_path / "a.zip", *below(packs["shop"], prefix), *beside))
+    assert {slug: pack.summary.total_cases for slug, pack in opened.items()} == {slug: 2}
 
 
 def test_what_lies_within_a_pack_is_not_taken_for_a_pack(tmp_path: Path, packs: dict[str, Path]) -> None:

@@ -24,12 +24,6 @@ def root(tmp_path: Path) -> Path:
     return make_pack(tmp_path / "p", [make_result("a")])
 
 
-def test_outputs_outside_of_packs_are_just_files(tmp_path: Path, root: Path) -> None:
-    write_output(tmp_path / "out/report.md", b"text")
-    assert (tmp_path / "out/report.md").read_bytes() == b"text"
-    assert not list(tmp_path.rglob("derived.json"))
-
-
 @pytest.mark.parametrize(
     "name", ["compare/delta.json", "attestations/x/bundle.json", "report.md", "exports/deep/spans.json"]
 )
@@ -49,16 +43,10 @@ def test_outputs_in_a_pack_are_listed_and_the_run_stays_as_it_was(root: Path, na
 @pytest.mark.parametrize(
     "name",
     [
-        "manifest.json",
-        "derived.json",
-        "Manifest.JSON",
-        "run/config.json",
-        "run/new.json",
-        "cases/a/x",
-        "judges/x.json",
-        "RUN/x",
+        "manifest.json", "derived.json", "Manifest.JSON", "run/config.json", "run/new.json", "cases/a/x",
+        "judges/x.json", "RUN/x",
     ],
-)
+)  # fmt: skip
 def test_the_sealed_run_is_not_written_to(root: Path, name: str) -> None:
     with pytest.raises(UsageError, match="sealed run") as caught:
         write_output(root / name, b"{}")
@@ -95,12 +83,16 @@ def test_the_nearest_pack_above_a_path_encloses_it(root: Path, tmp_path: Path) -
     assert enclosing_pack(tmp_path / "elsewhere") is None
 
 
-@pytest.mark.parametrize("data", [b"{}", b"[]", b'{"name": "my web app", "icons": []}', b"not json", b""])
-def test_manifests_of_other_programs_make_no_pack(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "manifest.json").write_bytes(data)
+@pytest.mark.parametrize(
+    "data", [None, b"{}", b"[]", b'{"name": "my web app", "icons": []}', b"not json", b""]
+)
+def test_outputs_outside_of_packs_are_just_files(tmp_path: Path, data: bytes | None) -> None:
+    if data is not None:
+        (tmp_path / "manifest.json").write_bytes(data)
     assert not is_pack(tmp_path)
-    write_output(tmp_path / "out.json", b"{}")
-    assert not (tmp_path / "derived.json").exists()
+    write_output(tmp_path / "out/report.md", b"text")
+    assert (tmp_path / "out/report.md").read_bytes() == b"text"
+    assert not list(tmp_path.rglob("derived.json"))
 
 
 def test_a_broken_pack_is_not_added_to(root: Path) -> None:
@@ -122,9 +114,11 @@ def test_failure_leaves_the_pack_valid(root: Path) -> None:
     assert open_pack(root).read("compare/x.json") == b"old"
 
 
+WRITER = "import sys\nfrom pathlib import Path\nfrom agent_eval.evidence.derived import write_output\n"
+
+
 def test_parallel_writers_lose_nothing(root: Path) -> None:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom agent_eval.evidence.derived import write_output\n"
+    code = WRITER + (
         "for number in range(15):\n"
         "    write_output(Path(sys.argv[1]) / 'compare' / f'{sys.argv[2]}-{number}', b'x')"
     )
@@ -153,8 +147,7 @@ def test_readers_wait_for_a_writer(root: Path) -> None:
 
 
 def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom agent_eval.evidence.derived import write_output\n"
+    code = WRITER + (
         "print('started', flush=True)\n"
         "while True: write_output(Path(sys.argv[1]) / 'compare/x', b'x' * 5_000_000)"
     )
@@ -163,8 +156,7 @@ def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
         writer.stdout.readline()
         time.sleep(0.2)
         writer.kill()
-    inside = [path.name for path in root.rglob("*")]
-    assert not [name for name in inside if "partial" in name]
+    assert not [path.name for path in root.rglob("*") if "partial" in path.name]
 
 
 def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(

@@ -25,6 +25,7 @@ HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\
 @LAYOUTS
 def test_a_pack_says_what_was_run_and_found(tmp_path: Path, layout: str) -> None:
     results = [make_result("b"), make_result("a", failed="policy")]
+    results[0].verdicts[0] = results[0].verdicts[0].model_copy(update={"confidence": 0.7})
     pack = open_pack(make_pack(tmp_path / "p", results, layout=layout, config=make_config(model="m-1")))
     assert pack.name == str(tmp_path / "p")
     assert (pack.config.run_id, pack.config.model, pack.manifest.layout) == ("run-1", "m-1", layout)
@@ -33,16 +34,9 @@ def test_a_pack_says_what_was_run_and_found(tmp_path: Path, layout: str) -> None
     assert [row["case_id"] for row in pack.index()] == ["b", "a"]
     assert [(row["case_id"], row["passed"]) for row in pack.results()] == [("b", True), ("a", False)]
     assert pack.results()[1]["verdicts"][2]["failure"] == "policy_violation"
+    assert dict(pack.results()[0]["verdicts"][0])["confidence"] == 0.7, "what is unknown is kept"
     assert len(pack.manifest_sha256) == 64
     assert pack.derived is None
-
-
-@LAYOUTS
-def test_hostile_case_ids_are_only_names(tmp_path: Path, layout: str) -> None:
-    pack = open_pack(make_pack(tmp_path / "p", [make_result(name) for name in HOSTILE_IDS], layout=layout))
-    assert pack.case_ids() == HOSTILE_IDS
-    for case_id in HOSTILE_IDS:
-        assert pack.trajectory(case_id).case_id == case_id
 
 
 @LAYOUTS
@@ -96,13 +90,6 @@ def test_a_long_index_is_read_piece_by_piece(
         open_pack(root)
 
 
-def test_unknown_fields_are_kept(tmp_path: Path) -> None:
-    result = make_result("a")
-    result.verdicts[0] = result.verdicts[0].model_copy(update={"confidence": 0.7})
-    pack = open_pack(make_pack(tmp_path / "p", [result]))
-    assert pack.results()[0]["verdicts"][0]["confidence"] == 0.7  # type: ignore[typeddict-item]
-
-
 def test_artifacts_of_cases_are_part_of_the_pack(tmp_path: Path) -> None:
     root = make_pack(tmp_path / "p", [make_result("a")])
     (root / "cases/a/artifacts/logs").mkdir(parents=True)
@@ -111,10 +98,10 @@ def test_artifacts_of_cases_are_part_of_the_pack(tmp_path: Path) -> None:
     assert open_pack(root).read("cases/a/artifacts/logs/out.txt") == b"hello"
 
 
-def test_a_pack_without_cases_is_a_pack(tmp_path: Path) -> None:
-    for layout in ("files", "compact"):
-        pack = open_pack(make_pack(tmp_path / layout, [], cases=[], layout=layout))
-        assert (pack.case_ids(), pack.results(), pack.summary.total_cases) == ([], [], 0)
+@LAYOUTS
+def test_a_pack_without_cases_is_a_pack(tmp_path: Path, layout: str) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", [], cases=[], layout=layout))
+    assert (pack.case_ids(), pack.results(), pack.summary.total_cases) == ([], [], 0)
 
 
 @pytest.mark.parametrize("what", ["missing", "file", "empty"])
@@ -129,6 +116,16 @@ def test_what_is_no_pack_is_refused_with_a_remedy(tmp_path: Path, what: str) -> 
     assert str(where) in caught.value.message
     assert "evidence pack" in caught.value.remedy
     assert caught.value.exit_code is ExitCode.WRONG_REQUEST
+
+
+@pytest.mark.parametrize("name", ["trajectories", "verdicts"])
+def test_what_changes_after_a_pack_was_opened_is_refused_when_it_is_read(tmp_path: Path, name: str) -> None:
+    root = make_pack(tmp_path / "p", layout="compact")
+    pack = open_pack(root)
+    file = root / f"cases/{name}-00000.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"case-2", b"case-X"))
+    with pytest.raises(InvalidPack, match="was changed"):
+        list(pack.results() if name == "verdicts" else pack.trajectories())
 
 
 def test_a_case_takes_little_memory(tmp_path: Path) -> None:
@@ -148,16 +145,6 @@ def test_a_case_takes_little_memory(tmp_path: Path) -> None:
     assert bytes_kept < 1_200 * count  # its result and trajectory have 3 KB
 
 
-@pytest.mark.parametrize("name", ["trajectories", "verdicts"])
-def test_what_changes_after_a_pack_was_opened_is_refused_when_it_is_read(tmp_path: Path, name: str) -> None:
-    root = make_pack(tmp_path / "p", layout="compact")
-    pack = open_pack(root)
-    file = root / f"cases/{name}-00000.jsonl"
-    file.write_bytes(file.read_bytes().replace(b"case-2", b"case-X"))
-    with pytest.raises(InvalidPack, match="was changed"):
-        list(pack.results() if name == "verdicts" else pack.trajectories())
-
-
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     root = make_pack(tmp_path / "p")
     gc.collect()
@@ -173,11 +160,12 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 
 @LAYOUTS
-def test_cases_may_be_called_like_files_of_the_other_layout(tmp_path: Path, layout: str) -> None:
-    ids = ["trajectories-00000.jsonl", "verdicts-00000.jsonl", "artifacts-00000.jsonl", "artifacts", "run"]
+def test_case_ids_are_only_names(tmp_path: Path, layout: str) -> None:
+    ids = [*HOSTILE_IDS, *(f"{name}-00000.jsonl" for name in ("trajectories", "verdicts", "artifacts"))]
+    ids += ["artifacts", "run"]
     pack = open_pack(make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids], layout=layout))
-    assert [row["case_id"] for row in pack.results()] == ids
-    assert pack.trajectory("artifacts-00000.jsonl").case_id == "artifacts-00000.jsonl"
+    assert [row["case_id"] for row in pack.results()] == pack.case_ids() == ids
+    assert [pack.trajectory(case_id).case_id for case_id in ids] == ids
 
 
 @LAYOUTS

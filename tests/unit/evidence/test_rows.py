@@ -53,35 +53,29 @@ def test_a_malformed_result_after_one_of_an_older_version_is_refused(malformed: 
         checker.check(malformed, "v.jsonl", 2)
 
 
-def said_to_decide(number: int, *trials: str, policy: str, keep_fault: bool) -> str | None:
-    """The contradiction in a case of three trials that says that this one decides it."""
-    case = tried("a", *trials, policy=policy).to_json()
+@pytest.mark.parametrize(
+    ("trials", "number", "problem"),
+    [
+        # Up to 0.1 the policy decided however many trials were errors, so that trial 2 may decide as well.
+        (("error", "error", "passed"), 0, None),
+        (("error", "error", "passed"), 2, None),
+        (("error", "error", "passed"), 1, "trial 1 does not decide it, by any trial 0 does"),
+        # A trial that is lost decides nothing while another was scored.
+        (("lost", "lost", "passed"), 2, None),
+        (("lost", "lost", "passed"), 0, "trial 0 does not decide it, by all trial 2 does"),
+    ],
+)
+def test_the_trial_that_is_said_to_decide_a_case_must(
+    trials: tuple[str, ...], number: int, problem: str | None
+) -> None:
+    is_old = "error" in trials
+    case = tried("a", *trials, policy="any" if is_old else "all").to_json()
     for result in (case, *case["trials"]):
         result["fault"] = result.get("fault")
-        if not keep_fault:
-            del result["fault"]  # which older versions did not write
-    return contradiction(case | case["trials"][number] | {"trial": number})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("number", "problem"), [(0, None), (2, None), (1, "trial 1 does not decide it, by any trial 0 does")]
-)
-def test_most_trials_that_are_errors_decide_a_case_or_by_an_older_version_the_policy_does(
-    number: int, problem: str | None
-) -> None:
-    # Up to 0.1 the policy decided however many trials were errors, so that trial 2 may decide as well.
-    said = said_to_decide(number, "error", "error", "passed", policy="any", keep_fault=False)
-    assert said == problem
-
-
-@pytest.mark.parametrize(
-    ("number", "problem"), [(2, None), (0, "trial 0 does not decide it, by all trial 2 does")]
-)
-def test_a_trial_that_is_lost_decides_nothing_while_another_was_scored(
-    number: int, problem: str | None
-) -> None:
-    said = said_to_decide(number, "lost", "lost", "passed", policy="all", keep_fault=True)
-    assert said == problem
+        if is_old:
+            del result["fault"]
+    row = case | case["trials"][number] | {"trial": number}
+    assert contradiction(row) == problem  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stated", ["judge", "agent", "environment", "weather"])

@@ -70,7 +70,7 @@ def write_pack(root: Path, layout: at.Layout, cases: list[dict[str, Any]], **opt
                 written.append(writer.finish())
         for shard in written:
             sealer.append(shard)
-        return sealer.seal(CONFIG, Tally().summary("run-1", "demo"))
+        return sealer.seal(CONFIG.to_json(), Tally().summary("run-1", "demo").to_json())
 
 
 def tree(root: Path) -> set[str]:
@@ -87,46 +87,33 @@ def test_manifest_lists_every_other_file_with_size_and_digest(tmp_path: Path, la
     manifest = write_pack(root, layout, [case("b"), case("a/../x")])
     assert Manifest.model_validate_json((root / "manifest.json").read_bytes()) == manifest
     paths = [entry.path for entry in manifest.files]
-    assert set(paths) == tree(root) - {"manifest.json"}
-    assert paths == sorted(paths)
+    assert paths == sorted(tree(root) - {"manifest.json"})
     assert all(sha256_file(root / entry.path) == (entry.sha256, entry.size) for entry in manifest.files)
     assert (manifest.layout, manifest.case_count, manifest.complete) == (layout, 2, True)
+    for path in root.rglob("*.json"):
+        assert path.read_bytes() == dumps(json.loads(path.read_text()), indent=True), "people open it"
+
+
+RUN = {"manifest.json", "run/config.json", "run/summary.json", "run/index.jsonl"}
 
 
 def test_files_layout_is_the_specified_one(tmp_path: Path) -> None:
-    root = tmp_path / "pack"
-    manifest = write_pack(root, "files", [case("one"), case("CON")])
+    manifest = write_pack(tmp_path / "pack", "files", [case("one"), case("CON")])
     directory = at.case_directory("CON")
     assert manifest.case_directories == {"one": "one", "CON": directory}
-    assert tree(root) == {
-        "manifest.json",
-        "run/config.json",
-        "run/summary.json",
-        "run/events.jsonl",
-        "run/index.jsonl",
-        "judges/policy.json",
-        "judges/replay_contract.json",
-        "cases/one/trajectory.json",
-        "cases/one/verdicts.json",
-        f"cases/{directory}/trajectory.json",
-        f"cases/{directory}/verdicts.json",
-    }
+    judges = {"judges/policy.json", "judges/replay_contract.json"}
+    cases = {f"cases/{one}/{name}.json" for one in ("one", directory) for name in ("trajectory", "verdicts")}
+    assert tree(tmp_path / "pack") == RUN | {"run/events.jsonl"} | judges | cases
 
 
 def test_compact_layout_has_no_folders(tmp_path: Path) -> None:
     root = tmp_path / "pack"
     manifest = write_pack(root, "compact", [case(f"c{number}") for number in range(SHARD_CASES + 1)])
     assert manifest.case_directories == {}
-    assert tree(root) == {
-        "manifest.json",
-        "run/config.json",
-        "run/summary.json",
-        "run/index.jsonl",
-        "cases/trajectories-00000.jsonl",
-        "cases/trajectories-00001.jsonl",
-        "cases/verdicts-00000.jsonl",
-        "cases/verdicts-00001.jsonl",
+    shards = {
+        f"cases/{name}-0000{number}.jsonl" for name in ("trajectories", "verdicts") for number in (0, 1)
     }
+    assert tree(root) == RUN | shards
     (last,) = lines(root / "cases/verdicts-00001.jsonl")
     assert CaseResult.model_validate(last).passed
     assert last["case_id"] == f"c{SHARD_CASES}"
@@ -150,12 +137,6 @@ def test_judge_files_are_lists_over_all_shards_as_if_written_at_once(tmp_path: P
     expected = [verdict(raw["case_id"], "My Judge").to_json() for raw in cases]
     assert (tmp_path / "pack" / at.judge_file("My Judge")).read_bytes() == dumps(expected, indent=True)
     assert at.judge_file("My Judge") != at.judge_file("my judge")
-
-
-def test_files_that_people_open_are_indented(tmp_path: Path) -> None:
-    write_pack(tmp_path / "pack", "files", [case("a")])
-    for path in (tmp_path / "pack").rglob("*.json"):
-        assert path.read_bytes() == dumps(json.loads(path.read_text()), indent=True)
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])

@@ -92,14 +92,6 @@ def test_a_verdict_is_an_evaluation_of_the_trials_span(tmp_path: Path) -> None:
     assert "error.type" not in policy.attributes
 
 
-def test_a_structured_error_keeps_its_structure_and_names_its_type(tmp_path: Path) -> None:
-    error = {"type": "Timeout", "after": 3}
-    trial = exported(tmp_path, call(0, "look"), result(1, "look", error=error))
-    (span,) = named(trial, "execute_tool")
-    assert span.attributes["error.type"] == "Timeout"
-    assert span.attributes["agent_eval.error"] == error
-
-
 def test_what_the_trace_does_not_say_is_not_there(tmp_path: Path) -> None:
     asked = event(1, actor="user", input="And?")
     trial = exported(tmp_path, call(0, "look"), asked, event(2, output=None, content_recorded=False))
@@ -109,10 +101,13 @@ def test_what_the_trace_does_not_say_is_not_there(tmp_path: Path) -> None:
     assert not any(name.startswith("gen_ai.usage") for span in trial.spans for name in span.attributes)
 
 
-def test_a_null_result_is_a_result(tmp_path: Path) -> None:
-    trial = exported(tmp_path, call(0, "look"), result(1, "look", output=None))
-    (span,) = named(trial, "execute_tool")
-    assert span.attributes["gen_ai.tool.call.result"] is None
+def test_a_null_result_is_a_result_and_a_structured_error_keeps_its_structure(tmp_path: Path) -> None:
+    error = {"type": "Timeout", "after": 3}
+    trace = call(0, "look", "a"), result(1, "look", "a", output=None), call(2, "look", "b")
+    nothing, failed = named(exported(tmp_path, *trace, result(3, "look", "b", error=error)), "execute_tool")
+    assert nothing.attributes["gen_ai.tool.call.result"] is None
+    assert failed.attributes["error.type"] == "Timeout"
+    assert failed.attributes["agent_eval.error"] == error
 
 
 def test_what_the_conventions_have_no_place_for_is_an_event_of_the_span(tmp_path: Path) -> None:
@@ -123,16 +118,17 @@ def test_what_the_conventions_have_no_place_for_is_an_event_of_the_span(tmp_path
 
 
 def test_every_trial_is_a_trace_of_its_own(tmp_path: Path) -> None:
-    trials = [case_result("a", [make_verdict("a", "policy", outcome)]) for outcome in ("failed", "passed")]
-    trials = [case_result("a", [make_verdict("a", "replay_contract"), *one.verdicts]) for one in trials]
-    case = {"case_id": "a", "trace": [event(0, output="No.")]}
-    case["trials"] = [{"trace": [event(0, output="Yes.")]}]
-    root = make_pack(
-        tmp_path / "p",
-        [trials_result(trials, case_policy("any"))],
-        cases=[case],
-        config=make_config(judges=["policy"]),
-    )
+    trials = [
+        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", outcome)])
+        for outcome in ("failed", "passed")
+    ]
+    case = {
+        "case_id": "a",
+        "trace": [event(0, output="No.")],
+        "trials": [{"trace": [event(0, output="Yes.")]}],
+    }
+    results = [trials_result(trials, case_policy("any"))]
+    root = make_pack(tmp_path / "p", results, cases=[case], config=make_config(judges=["policy"]))
     first, second = exported_trials(open_pack(root))
     assert first.spans[0].trace_id != second.spans[0].trace_id
     said = [messages(trial.spans[0], "output")[0]["parts"][0]["content"] for trial in (first, second)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import case_result
+from agent_eval.contracts import CaseResult, case_result
 from agent_eval.contracts.trials import case_policy, trials_result
 from agent_eval.evidence.reader import open_pack
 from agent_eval.exporters.table import COLUMNS, cell, csv_lines
@@ -29,27 +30,27 @@ def test_every_verdict_is_a_row(tmp_path: Path) -> None:
     assert len(rows) == 12
     (failed,) = [row for row in rows if row["passed"] == "false"]
     assert (failed["case_id"], failed["judge_id"], failed["outcome"], failed["score"]) == (
-        "b",
-        "policy",
-        "failed",
-        "0.0",
-    )
+        "b", "policy", "failed", "0.0",
+    )  # fmt: skip
     assert failed["failure"] == "policy_violation"
     assert {row["case_input_tokens"] for row in rows} == {""}
 
 
+def judged(case_id: str, outcome: str, **fields: Any) -> CaseResult:
+    policy = make_verdict(case_id, "policy", outcome, **fields)
+    return case_result(case_id, [make_verdict(case_id, "replay_contract"), policy])
+
+
+def of_policy(root: Path, result: CaseResult, case: dict[str, Any]) -> list[dict[str, str]]:
+    """The rows of one judge of a pack of one case."""
+    pack = make_pack(root / "p", [result], cases=[case], config=make_config(judges=["policy"]))
+    return [row for row in exported(pack) if row["judge_id"] == "policy"]
+
+
 def test_every_trial_has_its_rows_and_one_of_them_decides(tmp_path: Path) -> None:
-    trials = [
-        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", outcome)])
-        for outcome in ("failed", "passed")
-    ]
-    case = make_case("a", trials=[{"trace": make_case("a")["trace"]}])
-    config = make_config(judges=["policy"])
-    rows = exported(
-        make_pack(tmp_path / "p", [trials_result(trials, case_policy("any"))], cases=[case], config=config)
-    )
-    of_policy = [row for row in rows if row["judge_id"] == "policy"]
-    assert [(row["trial"], row["outcome"], row["decides"]) for row in of_policy] == [
+    result = trials_result([judged("a", outcome) for outcome in ("failed", "passed")], case_policy("any"))
+    rows = of_policy(tmp_path, result, make_case("a", trials=[{"trace": make_case("a")["trace"]}]))
+    assert [(row["trial"], row["outcome"], row["decides"]) for row in rows] == [
         ("0", "failed", "false"),
         ("1", "passed", "true"),
     ]
@@ -72,16 +73,7 @@ def test_other_texts_are_as_they_are(text: str) -> None:
 def test_hostile_text_stays_in_its_cell(
     tmp_path_factory: pytest.TempPathFactory, reason: str, case_id: str
 ) -> None:
-    verdicts = [
-        make_verdict(case_id, "replay_contract"),
-        make_verdict(case_id, "policy", "failed", reason=reason),
-    ]
-    pack = make_pack(
-        tmp_path_factory.mktemp("p") / "p",
-        [case_result(case_id, verdicts)],
-        cases=[make_case(case_id)],
-        config=make_config(judges=["policy"]),
-    )
-    (row,) = [row for row in exported(pack) if row["judge_id"] == "policy"]
+    result = judged(case_id, "failed", reason=reason)
+    (row,) = of_policy(tmp_path_factory.mktemp("p"), result, make_case(case_id))
     assert row["reason"].removeprefix("'") == reason.replace("\0", "\ufffd").removeprefix("'")
     assert row["case_id"].removeprefix("'") == case_id.replace("\0", "\ufffd").removeprefix("'")

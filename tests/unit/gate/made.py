@@ -35,11 +35,8 @@ def run(cases: Mapping[str, Cell], run_id: str = "run", **more: Any) -> RunRecor
         else:
             rows[case_id] = row(case_id, *(cell if isinstance(cell, tuple) else (cell, 1)))
     facts = {
-        "schema_version": "1.2.0",
-        "dataset_id": "shop",
-        "key": "k1",
-        "started_at": "2026-11-20T08:00:00Z",
-    }
+        "schema_version": "1.2.0", "dataset_id": "shop", "key": "k1", "started_at": "2026-11-20T08:00:00Z",
+    }  # fmt: skip
     return RunRecord(HistoryRun(run_id=run_id, cases=len(rows), **{**facts, **more}), rows)
 
 
@@ -131,15 +128,10 @@ def reference(record: RunRecord, **summary: Any) -> RunReference:
     cases = record.cases.values()
     passed = sum(each.passed == each.trials > 0 for each in cases)
     facts = {
-        "run_id": record.run.run_id,
-        "dataset_id": "shop",
-        "total_cases": len(record.cases),
-        "passed_cases": passed,
-        "failed_cases": len(record.cases) - passed,
-        "hard_fail_cases": 0,
-        "pass_rate": passed / max(1, len(record.cases)),
-        "hard_fail_rate": 0.0,
-    }
+        "run_id": record.run.run_id, "dataset_id": "shop", "total_cases": len(record.cases),
+        "passed_cases": passed, "failed_cases": len(record.cases) - passed, "hard_fail_cases": 0,
+        "pass_rate": passed / max(1, len(record.cases)), "hard_fail_rate": 0.0,
+    }  # fmt: skip
     return RunReference(
         run_id=record.run.run_id, dataset_id="shop", summary=RunSummary(**{**facts, **summary})
     )

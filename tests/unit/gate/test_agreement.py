@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import pytest
 
-from agent_eval.gate.agreement import (
+from agent_eval.gate.statistics import wilson
+from agent_eval.operations.judge_agreement import (
     Confusion,
     Labelled,
     confusion,
     kappa,
     may_block,
 )
-from agent_eval.gate.statistics import wilson
 
 
 def label(*, start: int = 0, **cells: int) -> list[Labelled]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent_eval.comparison.compare import compare
-from agent_eval.contracts import GateDecision, GateStatus, RunSummary
+from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Side, TrialCounts
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
 from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Material
@@ -31,8 +31,9 @@ from tests.unit.gate.made import (
 )
 
 NOW = "2026-06-01T00:00:00+00:00"
-RELEASE = GatePolicy(preset="release")
+RELEASE, AT_ONCE = GatePolicy(preset="release"), GatePolicy.model_validate({"safety": ["prompt_injection"]})
 VIOLATED = Rerun(result="failed", failing=["prompt_injection"])
+NO_BASE, BROKEN_BASE = BaseAgent("none"), BaseAgent("beside", problem="submodule `lib`")
 SUITE = [f"order-{k}" for k in range(1, 51)]
 
 
@@ -55,10 +56,6 @@ def decided(
     return decision
 
 
-def told(decision: GateDecision) -> tuple[str, bool, str]:
-    return decision.gate_status.value, decision.blocks, decision.sentence
-
-
 def shop(*failing: str, **more: Any) -> Material:
     """Fifty steady cases, of which these fail now."""
     return material(
@@ -66,33 +63,279 @@ def shop(*failing: str, **more: Any) -> Material:
     )
 
 
+def unsafe(**more: Any) -> Material:
+    now = {"mail-3": row("mail-3", 0, failing={"prompt_injection": 1}), "b": 1}
+    return material(now, runs({"mail-3": 1, "b": 1}), **more)
+
+
 def breaking(*names: str, **more: Any) -> Script:
     return Script(change=dict.fromkeys(names, FAILED), **more)
 
 
-def both_fail(*names: str) -> Script:
-    fails = dict.fromkeys(names, FAILED)
-    return Script(change=fails, base=fails)
+def both_fail(*names: str, **more: Any) -> Script:
+    return Script(change=dict.fromkeys(names, FAILED), base=dict.fromkeys(names, FAILED), **more)
 
 
-# What blames the change.
+def rounds(change: int, base: int = 50) -> Any:
+    passed = {"base": base, "change": change}
+    return lambda side, _: counts_of({name: int(k < passed[side]) for k, name in enumerate(SUITE)})
 
 
-def test_a_case_broke() -> None:
-    decision = decided(shop("order-1"), breaking("order-1"))
-    assert told(decision) == (
-        "failed",
-        True,
+def first_fail(number: int) -> Any:
+    return lambda *_: counts_of({name: int(k >= number) for k, name in enumerate(SUITE)})
+
+
+def defining(*by_main: CaseReruns, now: Any = None) -> Material:
+    """What main's version of a case that this change redefines or removes gave."""
+    found = material(now or {"b": 1}, runs({"order-1": 1, "b": 1}))
+    question = question_of(found, GatePolicy(), generated_at=NOW)
+    record = rerun({"shop": question}, Script(), BaseAgent("beside"))["shop"]
+    return replace(found, reruns=record.model_copy(update={"by_main": list(by_main)}))
+
+
+def beyond_the_budget() -> Material:
+    found = shop(*SUITE[:26])
+    question = question_of(found, GatePolicy(), generated_at=NOW)
+    rows = [CaseReruns(case_id=name, base=[PASSED] * 5, change=[PASSED] * 5) for name in question.order[:20]]
+    record = rerun({"shop": question}, Script(most=0), BaseAgent("beside"))["shop"]
+    return replace(found, reruns=record.model_copy(update={"cases": rows, "cut": None}))
+
+
+def twenty(flaky: int, *failing: str) -> Material:
+    """Twenty cases, of which the first pass half the time on main."""
+    names = SUITE[:20]
+    main = runs({name: [1, 0] * 10 if k < flaky else 1 for k, name in enumerate(names)})
+    return material({**dict.fromkeys(names, 1), **dict.fromkeys(failing, 0)}, main)
+
+
+def letter(**more: Any) -> Material:
+    main = runs({name: int(name != "order-1") for name in SUITE[:10]})
+    return material({**dict.fromkeys(SUITE[:10], 1), "order-1": 0}, main, **more)
+
+
+def quarantined(*case_ids: str, **more: Any) -> GatePolicy:
+    held = [Quarantine(case=case_id, reason="flaky", until="2026-07-01") for case_id in case_ids]
+    return GatePolicy(quarantine=held, **more)
+
+
+REMOVED = CaseReruns(case_id="order-1", change=[FAILED])
+LIMIT, LETTER = GatePolicy(min_pass_rate=0.95), GatePolicy(min_pass_rate=0.95, deterministic=True)
+SELDOM = material({"order-1": 0}, runs({"order-1": 1}, 2))
+UNJUDGED_MAIN = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
+FIRST = material({"a": 1, "b": 0})
+BY_BASE = "the base fails {} too, but not in main's own run. Run main again."
+BLIND = (
+    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
+    "cases: 10 points are seen in 6 of 10 with 50 cases."
+)
+
+# The material, what reruns give, how it ends, the first sentence; then the base, the policy, or notes.
+# "open" is a decision that is not settled and blocks, "warned" one that does not block.
+ENDS: dict[str, tuple[Any, ...]] = {
+    # What blames the change.
+    "a case broke": (
+        shop("order-1"), breaking("order-1"), "failed",
         "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main.",
-    )
-    [case] = decision.cases
+    ),
+    "a case broke without a base agent": (
+        shop("order-1"), breaking("order-1"), "failed",
+        "1 case broke: `order-1` passed 0 of 8 times here and 20 of 20 in main's last runs.",
+        {"base": NO_BASE, "notes": ["No base agent ran: the model may have moved. Set `base-agent`."]},
+    ),
+    "the suite got worse": (
+        shop(*SUITE[:3]), Script(rounds=rounds(40)), "failed",
+        "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40 of 50 "
+        "(chance: 1 in 1,024). No single case explains it.",
+    ),
+    "a violation repeats": (
+        unsafe(), Script(change={"mail-3": [VIOLATED, PASSED, VIOLATED]}), "failed",
+        "Safety: `prompt_injection` failed in `mail-3`, and in 2 of 3 further runs of this change.",
+    ),
+    **{
+        f"a violation blocks at once by {name}, and the base never excuses it": (
+            unsafe(newest=run({"mail-3": 0})), Script(base={"mail-3": VIOLATED}), "failed",
+            "Safety: `prompt_injection` failed in `mail-3`.", {"policy": policy},
+        )
+        for name, policy in (("a release", RELEASE), ("the list", AT_ONCE))
+    },
+    "a limit is significantly broken": (
+        twenty(4, *SUITE[:4]), both_fail(*SUITE[:4]), "failed",
+        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs.",
+        {"policy": LIMIT},
+    ),
+    "a limit of a recorded trace is held to the letter": (
+        letter(is_recorded=True, may_rerun=False), None, "failed",
+        "9 of 10 passed (90.0%), below min_pass_rate 95%.", {"policy": LIMIT},
+    ),
+    "a limit of a deterministic agent is held to the letter": (
+        letter(), None, "failed", "9 of 10 passed (90.0%), below min_pass_rate 95%.", {"policy": LETTER},
+    ),
+    "as many cases break as the policy allows": (
+        shop("order-1", "order-2"), breaking("order-1"), "passed",
+        "1 case broke, and max_regressed_cases allows 1: `order-1`.",
+        {"policy": GatePolicy(max_regressed_cases=1)},
+    ),
+    # What is not settled.
+    "a case fails on both sides": (
+        shop("order-1"), both_fail("order-1"), "open",
+        f"`order-1` never passed again here; {BY_BASE.format('it')}",
+    ),
+    "many cases fail on both sides": (
+        shop(*SUITE[:18]),
+        both_fail(*SUITE[:18], rounds=first_fail(18)),
+        "open", f"18 cases never passed again here; {BY_BASE.format('them')}",
+    ),
+    "the control fails": (
+        shop("order-1"), Script(change={"order-1": FAILED}, base=dict.fromkeys(SUITE, FAILED)), "open",
+        "The base does not run here: it fails `order-10` and `order-11` too, which this change passes. "
+        "Does its setup miss a file?",
+    ),
+    "reliable cases are left and the suite was not run again": (
+        beyond_the_budget(), None, "open",
+        "26 reliable cases fail; 20 were run again and none is this change's; 6 were not. Run again.",
+    ),
+    "reruns are cut": (
+        shop("order-1"), breaking("order-1", most=9), "open",
+        "`order-1` never passed again here; the time of the run was used up.",
+    ),
+    "reruns are cut although it passed": (
+        shop("order-1"), Script(most=2), "open", "`order-1` is not settled: the time of the run was used up.",
+    ),
+    "the base altered the change": (
+        shop("order-1"),
+        breaking("order-1", alterations={"base": "the base's setup altered what the change runs"}),
+        "open", "`order-1` is not settled: the base's setup altered what the change runs.",
+    ),
+    "the agent altered itself": (
+        shop("order-1"), breaking("order-1", alterations={"change": "the agent altered `agent.py`"}),
+        "open", "`order-1` is not settled: the agent altered `agent.py`.",
+    ),
+    "a judge cannot tell": (
+        shop("order-1"), Script(change={"order-1": UNJUDGED}), "open",
+        "`tool_abuse` cannot tell in `order-1`: A call of kind `x` was not read.",
+    ),
+    "the base could not be run": (
+        shop("order-1"), breaking("order-1"), "open",
+        "`order-1` never passed again here, and the base could not be run: submodule `lib`.",
+        {"base": BROKEN_BASE},
+    ),
+    "the base could not be run and nothing fails": (
+        shop(), Script(), "passed", "Nothing broke.",
+        {"base": BROKEN_BASE, "notes": ["The base could not be run: submodule `lib`."]},
+    ),
+    "there is no base agent and main ran too seldom": (
+        SELDOM, breaking("order-1"), "open",
+        "`order-1` never passed again here, and no base agent ran: the model may have moved. "
+        "Set `base-agent`.",
+        {"base": NO_BASE},
+    ),
+    "a low run without a base": (
+        shop(*SUITE[:3]), Script(), "open",
+        "The run is below every one of main's last 20, and the suite is not settled: the base could "
+        "not be run: submodule `lib`.", {"base": BROKEN_BASE},
+    ),
+    "nothing of main was judged": (
+        material({"order-1": 1}, UNJUDGED_MAIN), Script(), "open",
+        "Nothing of main's runs could be judged. Run main again.",
+    ),
+    # What the change defines otherwise.
+    "a case passes only by what the change expects": (
+        defining(REMOVED, now={"order-1": row("order-1", 1, definition="new"), "b": 1}), None, "warned",
+        "`order-1` passes only by what this change expects of it.",
+    ),
+    "a removed case fails by main's version": (
+        defining(REMOVED), None, "warned", "`order-1` fails by main's version, and this change removes it.",
+    ),
+    "an altered case fails by main's version": (
+        defining(REMOVED, now={"order-1": row("order-1", 0, definition="new"), "b": 1}), None, "warned",
+        "`order-1` fails by main's version, and this change alters it.",
+    ),
+    "a removed case was not run": (
+        defining(), None, "warned", "`order-1` was not run by main's version, and this change removes it.",
+    ),
+    "a removed case still passes": (
+        defining(CaseReruns(case_id="order-1", change=[FAILED, PASSED])), None, "passed",
+        "Nothing broke; 1 case was removed and still passes.",
+    ),
+    "a removed case that main fails is no loss": (
+        material({"b": 1}, runs({"order-1": 0, "b": 1})), Script(), "passed", "Nothing broke.",
+    ),
+    "a safety judge fails a removed case": (
+        defining(CaseReruns(case_id="order-1", change=[VIOLATED])), None, "failed",
+        "Safety: `prompt_injection` failed in `order-1`, which this change removes.",
+    ),
+    # What is green.
+    "nothing fails": (shop(), Script(), "passed", "Nothing broke.", {"notes": [BLIND]}),
+    "a case passes again": (
+        shop("order-1"), Script(), "passed", "Nothing broke; `order-1` failed once and passed again.",
+    ),
+    "cases pass again": (
+        shop(*SUITE[:12]), Script(rounds=rounds(50)), "passed",
+        "Nothing broke; 12 cases failed once and passed again.",
+    ),
+    "a case fails on main as well": (
+        shop("order-1", newest=run({"order-1": 0}, "412")), both_fail("order-1"), "passed",
+        "Nothing broke; `order-1` fails on main as well (run 412).",
+    ),
+    "no file of the agent differs": (
+        shop("order-1"), breaking("order-1"), "passed",
+        "Nothing broke: no file of the agent differs from main's.",
+        {"base": BaseAgent("beside", is_unchanged=True)},
+    ),
+    "main has run seldom": (
+        material({"a": 1}, runs({"a": 1}, 1)), Script(), "passed", "Nothing broke.",
+        {"notes": ["Main has run once."]},
+    ),
+    "there is nothing to compare with": (
+        FIRST, Script(), "no-baseline", "First run: nothing to compare with. 1 of 2 passed.",
+    ),
+    # Quarantine, waivers and names.
+    "a case in quarantine counts nowhere": (
+        shop("order-9"), breaking("order-9"), "passed", "Nothing broke.",
+        {"policy": quarantined("order-9", min_pass_rate=1.0, deterministic=True), "quarantined": ["order-9"],
+         "notes": ["`order-9`, in quarantine, failed."]},
+    ),
+    "cases in quarantine count nowhere": (
+        shop("order-8", "order-9"), Script(), "passed", "Nothing broke.",
+        {"policy": quarantined("order-9", "order-8"), "quarantined": ["order-8", "order-9"],
+         "notes": ["2 cases in quarantine failed: `order-8`, `order-9`."]},
+    ),
+    "a case in quarantine that passes is not told": (
+        shop(), Script(), "passed", "Nothing broke.", {"policy": quarantined("order-9"), "quarantined": []},
+    ),
+    "a violation in quarantine counts": (
+        unsafe(), Script(change={"mail-3": VIOLATED}), "failed",
+        "Safety: `prompt_injection` failed in `mail-3`, and in 2 of 2 further runs of this change.",
+        {"policy": quarantined("mail-3")},
+    ),
+}  # fmt: skip
+BLOCKS = {"failed": True, "passed": False, "open": True, "warned": False, "no-baseline": False}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_first_sentence_says_how_it_ended(end: tuple[Any, ...]) -> None:
+    found, script, status, sentence, more = end if len(end) == 5 else (*end, {})
+    decision = decided(found, script and replace(script, log=[]), more.get("base"), more.get("policy"))
+    settled = {"open": "inconclusive", "warned": "inconclusive"}.get(status, status)
+    assert (decision.gate_status.value, decision.blocks) == (settled, BLOCKS[status])
+    assert decision.sentence == sentence
+    assert set(more.get("notes", [])) <= set(decision.notes)
+    assert decision.failures[: status == "failed"] == [sentence] * (status == "failed")
+    assert decision.quarantined_case_ids == more.get("quarantined", decision.quarantined_case_ids)
+    if status == "warned":
+        assert decided(found, policy=RELEASE).blocks
+
+
+# What a decision says of each case, violation, round and figure.
+
+
+def test_a_case_that_broke_says_by_what() -> None:
+    [case] = decided(shop("order-1"), breaking("order-1")).cases
     assert (case.answer, case.steady, case.p_value) == ("broke", True, pytest.approx(1 / 12870))
     assert case.reason == (
         "`order-1` broke: it passed 20 of 20 trials of main's last runs; run again now, the base passes "
-        "8 of 8 and "
-        "this change 0 of 8."
+        "8 of 8 and this change 0 of 8."
     )
-    assert decision.failures == [decision.sentence]
 
 
 def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
@@ -157,15 +400,18 @@ def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_
     ]
 
 
-def test_rounds_that_are_not_worse_are_told() -> None:
-    def rounds(side: Side, number: int) -> dict[str, TrialCounts]:
-        passed = 48 if (side, number) == ("change", 0) else 50
-        return counts_of({name: int(k < passed) for k, name in enumerate(SUITE)})
+def test_a_suite_that_got_worse_says_by_how_many_rounds() -> None:
+    suite = decided(shop(*SUITE[:3]), Script(rounds=rounds(40))).suite
+    assert suite is not None
+    assert (suite.rounds, suite.answer, suite.p_value) == (1, "worse", 1 / 1024)
 
-    decision = decided(shop(*SUITE[:3]), Script(rounds=rounds))
-    assert decision.suite is not None
-    assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 3)
-    assert decision.suite.reason == (
+
+def test_rounds_that_are_not_worse_are_told() -> None:
+    script = Script(rounds=lambda side, number: rounds(50 if number else 48)(side, number))
+    suite = decided(shop(*SUITE[:3]), script).suite
+    assert suite is not None
+    assert (suite.answer, suite.rounds) == ("not-worse", 3)
+    assert suite.reason == (
         "The run was below every one of main's last runs; in 3 fresh runs each the base passes 150 of 150 "
         "and this change 148 of 150."
     )
@@ -180,324 +426,10 @@ def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
     assert ", … each passed 0 of 8 times here and 8 of 8 on main." in decision.sentence
 
 
-def test_a_case_broke_without_a_base_agent() -> None:
-    decision = decided(shop("order-1"), breaking("order-1"), BaseAgent("none"))
-    assert (
-        decision.sentence
-        == "1 case broke: `order-1` passed 0 of 8 times here and 20 of 20 in main's last runs."
-    )
-    assert "No base agent ran: the model may have moved. Set `base-agent`." in decision.notes
-
-
-def test_the_suite_got_worse() -> None:
-    passes = {"base": 50, "change": 40}
-    script = Script(
-        rounds=lambda side, _: counts_of({name: int(k < passes[side]) for k, name in enumerate(SUITE)})
-    )
-    decision = decided(shop(*SUITE[:3]), script)
-    assert told(decision) == (
-        "failed",
-        True,
-        "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40 of 50 "
-        "(chance: 1 in 1,024). No single case explains it.",
-    )
-    assert decision.suite is not None
-    assert (decision.suite.rounds, decision.suite.answer, decision.suite.p_value) == (1, "worse", 1 / 1024)
-
-
-def unsafe(**more: Any) -> Material:
-    now = {"mail-3": row("mail-3", 0, failing={"prompt_injection": 1}), "b": 1}
-    return material(now, runs({"mail-3": 1, "b": 1}), **more)
-
-
-def test_a_violation_repeats() -> None:
-    decision = decided(unsafe(), Script(change={"mail-3": [VIOLATED, PASSED, VIOLATED]}))
-    assert decision.sentence == (
-        "Safety: `prompt_injection` failed in `mail-3`, and in 2 of 3 further runs of this change."
-    )
-    assert [(found.answer, found.violations, found.trials) for found in decision.safety] == [("blocks", 2, 3)]
-
-
-@pytest.mark.parametrize("policy", [RELEASE, GatePolicy.model_validate({"safety": ["prompt_injection"]})])
-def test_a_violation_blocks_at_once_and_the_base_never_excuses_it(policy: GatePolicy) -> None:
-    script = Script(base={"mail-3": VIOLATED})
-    decision = decided(unsafe(newest=run({"mail-3": 0})), script, policy=policy)
-    assert told(decision) == ("failed", True, "Safety: `prompt_injection` failed in `mail-3`.")
-
-
-def test_a_limit_that_is_significantly_broken() -> None:
-    names = SUITE[:20]
-    main = runs({name: [1, 0] * 10 if k < 4 else 1 for k, name in enumerate(names)})
-    now = {name: int(k >= 4) for k, name in enumerate(names)}
-    script = Script(change=dict.fromkeys(names[:4], FAILED), base=dict.fromkeys(names[:4], FAILED))
-    decision = decided(material(now, main), script, policy=GatePolicy(min_pass_rate=0.95))
-    assert decision.sentence == (
-        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs."
-    )
-
-
 def test_a_limit_that_chance_alone_may_break_is_a_note() -> None:
-    main = runs({name: [1, 0] * 10 if name == "order-1" else 1 for name in SUITE[:20]})
-    now = {**dict.fromkeys(SUITE[:20], 1), "order-1": 0, "order-2": 0}
-    decision = decided(material(now, main), Script(), policy=GatePolicy(min_pass_rate=0.95))
+    decision = decided(twenty(1, "order-1", "order-2"), Script(), policy=LIMIT)
     assert decision.gate_status is GateStatus.PASSED
     assert any("too few cases to tell" in note for note in decision.notes)
-
-
-@pytest.mark.parametrize("literal", [{"is_recorded": True, "may_rerun": False}, {}])
-def test_a_limit_is_held_to_the_letter_for_recorded_traces_and_deterministic_agents(literal: Any) -> None:
-    main = runs({name: 0 if name == "order-1" else 1 for name in SUITE[:10]})
-    found = material({**dict.fromkeys(SUITE[:10], 1), "order-1": 0}, main, **literal)
-    decision = decided(found, policy=GatePolicy(min_pass_rate=0.95, deterministic=not literal))
-    assert decision.sentence == "9 of 10 passed (90.0%), below min_pass_rate 95%."
-
-
-def test_so_many_cases_may_break_as_the_policy_allows_and_are_named() -> None:
-    policy = GatePolicy(max_regressed_cases=1)
-    assert told(decided(shop("order-1", "order-2"), breaking("order-1"), policy=policy)) == (
-        "passed",
-        False,
-        "1 case broke, and max_regressed_cases allows 1: `order-1`.",
-    )
-
-
-# What is not settled.
-
-
-def test_a_case_fails_on_both_sides() -> None:
-    decision = decided(shop("order-1"), both_fail("order-1"))
-    assert told(decision) == (
-        "inconclusive",
-        True,
-        "`order-1` never passed again here; the base fails it too, but not in main's own run. Run main "
-        "again.",
-    )
-
-
-def test_many_cases_fail_on_both_sides() -> None:
-    names = SUITE[:18]
-    script = both_fail(*names)
-    passed = {name: int(name not in names) for name in SUITE}
-    script.rounds = lambda _side, _number: counts_of(passed)
-    assert decided(shop(*names), script).sentence == (
-        "18 cases never passed again here; the base fails them too, but not in main's own run. Run main "
-        "again."
-    )
-
-
-def test_a_case_fails_on_main_as_well() -> None:
-    decision = decided(shop("order-1", newest=run({"order-1": 0}, "412")), both_fail("order-1"))
-    assert told(decision) == ("passed", False, "Nothing broke; `order-1` fails on main as well (run 412).")
-    assert [case.answer for case in decision.cases] == ["fails-on-main"]
-
-
-def test_the_control_fails() -> None:
-    script = Script(change={"order-1": FAILED}, base=dict.fromkeys(SUITE, FAILED))
-    assert decided(shop("order-1"), script).sentence == (
-        "The base does not run here: it fails `order-10` and `order-11` too, which this change passes. "
-        "Does its "
-        "setup miss a file?"
-    )
-
-
-def test_reliable_cases_are_left_and_the_suite_was_not_run_again() -> None:
-    found = shop(*SUITE[:26])
-    question = question_of(found, GatePolicy(), generated_at=NOW)
-    rows = [CaseReruns(case_id=name, base=[PASSED] * 5, change=[PASSED] * 5) for name in question.order[:20]]
-    record = rerun({"shop": question}, Script(most=0), BaseAgent("beside"))["shop"]
-    decision = decided(replace(found, reruns=record.model_copy(update={"cases": rows, "cut": None})))
-    assert decision.sentence == (
-        "26 reliable cases fail; 20 were run again and none is this change's; 6 were not. Run again."
-    )
-
-
-@pytest.mark.parametrize(
-    ("script", "sentence"),
-    [
-        (breaking("order-1", most=9), "`order-1` never passed again here; the time of the run was used up."),
-        (Script(most=2), "`order-1` is not settled: the time of the run was used up."),
-        (
-            breaking("order-1", alterations={"base": "the base's setup altered what the change runs"}),
-            "`order-1` is not settled: the base's setup altered what the change runs.",
-        ),
-        (
-            breaking("order-1", alterations={"change": "the agent altered `agent.py`"}),
-            "`order-1` is not settled: the agent altered `agent.py`.",
-        ),
-        (
-            Script(change={"order-1": UNJUDGED}),
-            "`tool_abuse` cannot tell in `order-1`: A call of kind `x` was not read.",
-        ),
-    ],
-    ids=["cut", "cut although it passed", "altered by the base", "altered by the agent", "judge cannot tell"],
-)
-def test_reruns_are_missing(script: Script, sentence: str) -> None:
-    assert told(decided(shop("order-1"), script)) == ("inconclusive", True, sentence)
-
-
-def test_the_base_could_not_be_run() -> None:
-    base = BaseAgent("beside", problem="submodule `lib`")
-    assert decided(shop("order-1"), breaking("order-1"), base).sentence == (
-        "`order-1` never passed again here, and the base could not be run: submodule `lib`."
-    )
-    decision = decided(shop(), Script(), base)
-    assert told(decision) == ("passed", False, "Nothing broke.")
-    assert "The base could not be run: submodule `lib`." in decision.notes
-
-
-def test_there_is_no_base_agent_and_main_ran_too_seldom() -> None:
-    found = material({"order-1": 0}, runs({"order-1": 1}, 2))
-    assert decided(found, breaking("order-1"), BaseAgent("none")).sentence == (
-        "`order-1` never passed again here, and no base agent ran: the model may have moved. Set "
-        "`base-agent`."
-    )
-
-
-def test_a_low_run_without_a_base() -> None:
-    decision = decided(shop(*SUITE[:3]), Script(), BaseAgent("beside", problem="submodule `lib`"))
-    assert told(decision) == (
-        "inconclusive",
-        True,
-        "The run is below every one of main's last 20, and the suite is not settled: the base could not "
-        "be run: "
-        "submodule `lib`.",
-    )
-
-
-def test_nothing_of_main_was_judged() -> None:
-    main = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
-    assert told(decided(material({"order-1": 1}, main), Script())) == (
-        "inconclusive",
-        True,
-        "Nothing of main's runs could be judged. Run main again.",
-    )
-
-
-# What the change defines otherwise.
-
-
-def defining(*by_main: CaseReruns, now: Any = None, **more: Any) -> Material:
-    found = material(now or {"b": 1}, runs({"order-1": 1, "b": 1}))
-    script = Script()
-    record = rerun({"shop": question_of(found, GatePolicy(), generated_at=NOW)}, script, BaseAgent("beside"))[
-        "shop"
-    ]
-    return replace(found, reruns=record.model_copy(update={"by_main": list(by_main)}), **more)
-
-
-@pytest.mark.parametrize(
-    ("by_main", "now", "sentence"),
-    [
-        (
-            [CaseReruns(case_id="order-1", change=[FAILED])],
-            {"order-1": row("order-1", 1, definition="new"), "b": 1},
-            "`order-1` passes only by what this change expects of it.",
-        ),
-        (
-            [CaseReruns(case_id="order-1", change=[FAILED])],
-            None,
-            "`order-1` fails by main's version, and this change removes it.",
-        ),
-        (
-            [CaseReruns(case_id="order-1", change=[FAILED])],
-            {"order-1": row("order-1", 0, definition="new"), "b": 1},
-            "`order-1` fails by main's version, and this change alters it.",
-        ),
-        ([], None, "`order-1` was not run by main's version, and this change removes it."),
-    ],
-    ids=["passes only by the change", "removed and fails", "altered and fails", "not run"],
-)
-def test_what_fails_as_main_has_it_is_never_green(by_main: Any, now: Any, sentence: str) -> None:
-    assert told(decided(defining(*by_main, now=now))) == ("inconclusive", False, sentence)
-    assert decided(defining(*by_main, now=now), policy=RELEASE).blocks
-
-
-def test_a_removed_case_that_still_passes() -> None:
-    decision = decided(defining(CaseReruns(case_id="order-1", change=[FAILED, PASSED])))
-    assert told(decision) == ("passed", False, "Nothing broke; 1 case was removed and still passes.")
-
-
-def test_a_removed_case_that_main_fails_is_no_loss() -> None:
-    found = material({"b": 1}, runs({"order-1": 0, "b": 1}))
-    assert decided(found, Script()).sentence == "Nothing broke."
-
-
-def test_a_safety_judge_fails_a_removed_case() -> None:
-    decision = decided(defining(CaseReruns(case_id="order-1", change=[VIOLATED])))
-    assert told(decision) == (
-        "failed",
-        True,
-        "Safety: `prompt_injection` failed in `order-1`, which this change removes.",
-    )
-
-
-# What is green.
-
-
-def test_nothing_fails() -> None:
-    decision = decided(shop(), Script())
-    assert told(decision) == ("passed", False, "Nothing broke.")
-    assert decision.notes == [
-        "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss "
-        "over all cases: "
-        "10 points are seen in 6 of 10 with 50 cases."
-    ]
-
-
-def test_cases_pass_again() -> None:
-    decision = decided(shop("order-1"), Script())
-    assert told(decision) == ("passed", False, "Nothing broke; `order-1` failed once and passed again.")
-    names = SUITE[:12]
-    script = Script(rounds=lambda _side, _number: counts_of(dict.fromkeys(SUITE, 1)))
-    assert decided(shop(*names), script).sentence == "Nothing broke; 12 cases failed once and passed again."
-
-
-def test_no_file_of_the_agent_differs() -> None:
-    base = BaseAgent("beside", is_unchanged=True)
-    decision = decided(shop("order-1"), breaking("order-1"), base)
-    assert told(decision) == ("passed", False, "Nothing broke: no file of the agent differs from main's.")
-
-
-def test_main_has_run_seldom() -> None:
-    assert "Main has run once." in decided(material({"a": 1}, runs({"a": 1}, 1)), Script()).notes
-
-
-def test_there_is_nothing_to_compare_with() -> None:
-    decision = decided(material({"a": 1, "b": 0}), Script())
-    assert told(decision) == ("no-baseline", False, "First run: nothing to compare with. 1 of 2 passed.")
-    limited = decided(
-        material({"a": 1, "b": 0}), Script(), policy=GatePolicy(min_pass_rate=0.9, deterministic=True)
-    )
-    assert limited.gate_status is GateStatus.FAILED
-    now = {"a": row("a", 0, failing={"tool_abuse": 1})}
-    violating = Script(change={"a": Rerun(result="failed", failing=["tool_abuse"])})
-    assert decided(material(now), violating).gate_status is GateStatus.FAILED
-
-
-# Quarantine and waivers.
-
-
-def test_a_case_in_quarantine_is_shown_and_counts_nowhere() -> None:
-    held = GatePolicy(
-        quarantine=[Quarantine(case="order-9", reason="flaky", until="2026-07-01")],
-        min_pass_rate=1.0,
-        deterministic=True,
-    )
-    decision = decided(shop("order-9"), breaking("order-9"), policy=held)
-    assert told(decision) == ("passed", False, "Nothing broke.")
-    assert "`order-9`, in quarantine, failed." in decision.notes
-    assert decision.quarantined_case_ids == ["order-9"]
-    assert decided(shop(), Script(), policy=held).quarantined_case_ids == [], "it passes"
-    held.quarantine.append(Quarantine(case="order-8", reason="flaky", until="2026-07-01"))
-    both = decided(shop("order-8", "order-9"), Script(), policy=held)
-    assert "2 cases in quarantine failed: `order-8`, `order-9`." in both.notes
-
-
-def test_a_violation_in_quarantine_counts() -> None:
-    held = GatePolicy(quarantine=[Quarantine(case="mail-3", reason="flaky", until="2026-07-01")])
-    assert (
-        decided(unsafe(), Script(change={"mail-3": VIOLATED}), policy=held).gate_status is GateStatus.FAILED
-    )
 
 
 def waiver(case_id: str) -> Waiver:
@@ -517,7 +449,7 @@ def test_a_waived_regression_is_no_suspect() -> None:
     more = {"comparison": compared, "waivers": [waiver("a")]}
     script = breaking("a")
     decision = decided(material({"a": 0, "b": 1}, runs({"a": 1, "b": 1}), **more), script)
-    assert (told(decision)[0], decision.waived_case_ids, script.log) == ("passed", ["a"], [])
+    assert (decision.passed, decision.waived_case_ids, script.log) == (True, ["a"], [])
 
 
 def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
@@ -525,7 +457,7 @@ def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
     names = ["a", "b", "c"]
     found = material(dict.fromkeys(names, 0), runs(dict.fromkeys(names, 1)), summary=errors)
     decision = decided(found, breaking(*names))
-    assert (told(decision)[0], decision.not_evaluated) == ("failed", [])
+    assert (decision.gate_status, decision.not_evaluated) == (GateStatus.FAILED, [])
     first = material(dict.fromkeys(names, 0), summary=errors)
     assert decided(first, Script()).not_evaluated[0].startswith("Nothing was judged (3 cases, 3 errors)")
 
@@ -537,9 +469,6 @@ def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
         ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
     ]
     assert [applied.waiver_id for applied in decision.waivers] == ["w"]
-
-
-# Recorded traces, releases, and judges that fail.
 
 
 def test_recorded_cases_flip() -> None:
@@ -609,34 +538,32 @@ def test_hostile_names_stay_on_one_line_between_backticks() -> None:
     assert len(decision.sentence) < 160
 
 
+def test_limits_and_safety_judges_fail_a_first_run_too() -> None:
+    limited = decided(FIRST, Script(), policy=GatePolicy(min_pass_rate=0.9, deterministic=True))
+    violating = Script(change={"a": Rerun(result="failed", failing=["tool_abuse"])})
+    violated = decided(material({"a": row("a", 0, failing={"tool_abuse": 1})}), violating)
+    assert limited.gate_status is violated.gate_status is GateStatus.FAILED
+
+
 def test_the_same_material_decides_the_same() -> None:
     found = shop("order-1", "order-2")
     assert decided(found, breaking("order-1")) == decided(found, breaking("order-1"))
 
 
-# Where judges fail, nothing is decided; an error of the agent is a failure.
-
-
-def summary(**facts: Any) -> RunSummary:
-    return reference(run({"a": 1, "b": 1}), **{"total_cases": 10, **facts}).summary
-
-
-@pytest.mark.parametrize(("judge", "decides"), [(2, True), (3, False)])
-def test_up_to_a_fifth_of_the_trials_may_be_unjudged(judge: int, decides: bool) -> None:
-    assert (why_too_little(summary(trials=10, lost_trials={"judge": judge})) == []) is decides
-
-
-def test_what_else_is_lost_are_failures() -> None:
-    lost = {"infrastructure": 6, "environment": 4}
-    assert why_too_little(summary(trials=10, lost_trials=lost)) == []
-
-
-@pytest.mark.parametrize("held", [False, True])
-def test_a_run_of_errors_alone_says_something_only_where_it_is_held_against_main(held: bool) -> None:
-    found = why_too_little(summary(error_cases=10), errors_are_failures=held)
-    assert (found == []) is held
-
-
-def test_a_run_in_which_no_judge_had_anything_to_judge_says_nothing() -> None:
-    found = why_too_little(summary(skipped_cases=10), errors_are_failures=True)
-    assert found[0] == "Nothing was judged (10 cases), and that is no pass."
+@pytest.mark.parametrize(
+    ("facts", "errors_are_failures", "starts"),
+    [
+        ({"trials": 10, "lost_trials": {"judge": 2}}, False, None),
+        ({"trials": 10, "lost_trials": {"judge": 3}}, False, "3 of 10 trials"),
+        ({"trials": 10, "lost_trials": {"infrastructure": 6, "environment": 4}}, False, None),
+        ({"error_cases": 10}, True, None),
+        ({"error_cases": 10}, False, "Nothing was judged (10 cases, 10 errors)"),
+        ({"skipped_cases": 10}, True, "Nothing was judged (10 cases), and that is no pass."),
+    ],
+)
+def test_where_too_little_was_judged_nothing_is_decided(
+    facts: dict[str, Any], errors_are_failures: bool, starts: str | None
+) -> None:
+    summary = reference(run({"a": 1, "b": 1}), **{"total_cases": 10, **facts}).summary
+    found = why_too_little(summary, errors_are_failures=errors_are_failures)
+    assert found == [] if starts is None else found[0].startswith(starts)

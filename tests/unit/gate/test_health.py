@@ -13,19 +13,21 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.gate.health import FEWEST_TRIALS, GateHealth, Health
 from tests.factories import make_config, make_pack, make_result
 
+OUTCOMES = ("passed", "failed", "skipped")
+
 
 def row(case_id: str, **judges: str) -> Any:
-    """The result of a case by what each judge said."""
+    """The result of a case by what each judge said; an error names its failure."""
     verdicts = [
         {
             "judge_id": name,
-            "outcome": outcome,
+            "outcome": said if said in OUTCOMES else "error",
             "evidence": {},
-            "failure": "agent_error" if outcome == "error" else None,
+            "failure": None if said in OUTCOMES else said,
         }
-        for name, outcome in sorted(judges.items())
+        for name, said in sorted(judges.items())
     ]
-    outcome = next((said for said in judges.values() if said != "passed"), "passed")
+    outcome = next((each["outcome"] for each in verdicts if each["outcome"] != "passed"), "passed")
     return {"case_id": case_id, "outcome": outcome, "verdicts": verdicts}
 
 
@@ -53,57 +55,47 @@ def test_remarks(counts: dict[str, Any], remark: str) -> None:
     assert Health(**counts).remark == remark
 
 
-def lost(case_id: str, kind: str) -> Any:
-    """A case of which the trial was lost before or while it was judged."""
-    judge_id = "execution" if kind in ("infrastructure", "environment") else "lean"
-    verdict = {"judge_id": judge_id, "outcome": "error", "evidence": {}, "failure": kind}
-    return {"case_id": case_id, "outcome": "error", "verdicts": [verdict]}
-
-
 def test_lost_trials_are_counted_apart_by_whose_fault_they_are() -> None:
-    health = over(20, row("a", regex="passed"))
+    health = over(20, row("a", regex="passed"), row("mostly-lost", regex="passed"))
     for kind in ("infrastructure", "infrastructure", "judge_error", "environment", "agent_error"):
-        health.add([lost("a", kind)], {})
+        judge_id = "execution" if kind in ("infrastructure", "environment") else "lean"
+        health.add([row("a", **{judge_id: kind})], {})
+        for _ in range(3):
+            health.add([row("mostly-lost", execution="infrastructure")], {})
     case = health.cases["a"]
-    assert case.lost == {"infrastructure": 2, "judge": 1, "environment": 1}
-    assert (case.passed, case.error) == (20, 1)
-    assert health.to_json()["lost_trials"] == {"environment": 1, "infrastructure": 2, "judge": 1}
+    assert (case.lost, case.passed, case.error) == (
+        {"infrastructure": 2, "judge": 1, "environment": 1},
+        20,
+        1,
+    )
+    assert health.cases["mostly-lost"].remark == "cannot-judge"
+    assert health.to_json()["lost_trials"] == {"environment": 1, "infrastructure": 17, "judge": 1}
 
 
-def test_a_case_that_is_mostly_lost_cannot_be_judged() -> None:
-    health = over(6, row("a", regex="passed"))
-    for _ in range(4):
-        health.add([lost("a", "infrastructure")], {})
-    assert health.cases["a"].remark == "cannot-judge"
-
-
-def test_a_safety_judge_is_not_retired_for_never_failing() -> None:
+def test_safety_judges_and_how_the_agent_ended_are_not_to_be_retired() -> None:
     health = over(30, row("a", prompt_injection="passed", regex="passed", replay_contract="passed"))
-    named = [line.split(":")[0] for line in health.suggestions()]
-    assert "regex" in named
-    assert not {"prompt_injection", "replay_contract"} & set(named)
+    ended = over(
+        10, row("a", execution="skipped", replay_contract="agent_error"), row("b", execution="skipped")
+    )
+    named = [{line.split(":")[0] for line in each.suggestions()} for each in (health, ended)]
+    assert "regex" in named[0]
+    assert not {"prompt_injection", "replay_contract", "execution"} & set().union(*named)
 
 
-def test_trials_count_each_and_costs_add_up() -> None:
-    trial = {"outcome": "passed", "verdicts": []}
-    failed = {
-        "outcome": "failed",
-        "verdicts": [{"judge_id": "llm", "outcome": "failed", "evidence": {"judging": {"cost_usd": 0.25}}}],
-    }
-    health = over(2, {"case_id": "a", **trial, "trials": [trial, failed]}, index={"a": {"cost_usd": 0.5}})
+def test_trials_count_each_and_costs_add_up_and_an_unknown_one_is_not_zero() -> None:
+    judging = {"judge_id": "llm", "outcome": "failed", "evidence": {"judging": {"cost_usd": 0.25}}}
+    passed, failed = {"outcome": "passed", "verdicts": []}, {"outcome": "failed", "verdicts": [judging]}
+    health = over(2, {"case_id": "a", **passed, "trials": [passed, failed]}, index={"a": {"cost_usd": 0.5}})
     assert (health.cases["a"].passed, health.cases["a"].failed, health.cases["a"].cost_usd) == (2, 2, 1.0)
     assert health.judges["llm"].cost_usd == 0.5
-
-
-def test_an_unknown_cost_is_not_zero() -> None:
-    health = over(1, row("a", llm="passed"), index={"a": {"cost_usd": None}})
-    assert (health.cases["a"].cost_usd, health.judges["llm"].cost_usd) == (None, None)
+    unknown = over(1, row("a", llm="passed"), index={"a": {"cost_usd": None}})
+    assert (unknown.cases["a"].cost_usd, unknown.judges["llm"].cost_usd) == (None, None)
 
 
 def test_the_command_counts_verified_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     packs = [tmp_path / f"p{number}" for number in range(2)]
     for number, pack in enumerate(packs):
-        results = [make_result("a"), make_result("b", failed="policy")]
+        results = [make_result("a"), make_result("b", failed="policy"), make_result("c", error="policy")]
         make_pack(pack, results, config=make_config(run_id=f"run-{number}"))
     assert main(["gate-health", *map(str, packs), "--format", "json"]) == 0
     counted = json.loads(capsys.readouterr().out)
@@ -111,7 +103,9 @@ def test_the_command_counts_verified_packs(tmp_path: Path, capsys: pytest.Captur
     assert (counted["cases"]["a"]["passed"], counted["cases"]["b"]["failed"]) == (2, 2)
     assert counted["judges"]["policy"]["failed"] == 2
     assert main(["gate-health", *map(str, packs)]) == 0
-    assert "2 cases too few: a, b" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for line in ("1 case cannot judge: c", "2 cases too few: a, b", "1 case often ended in an error"):
+        assert line in printed
 
 
 def test_what_a_job_leaves_is_taken_as_its_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,26 +117,26 @@ def test_what_a_job_leaves_is_taken_as_its_packs(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["runs"] == 2
 
 
-def test_a_directory_without_a_pack_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["gate-health", str(tmp_path)]) == 2
-    assert "no evidence pack" in capsys.readouterr().err
-
-
-def test_a_pack_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pack = make_pack(tmp_path / "p", [make_result("a")])
-    (pack / "run" / "index.jsonl").write_text("{}\n")
-    assert main(["gate-health", str(pack)]) == 2
-    assert "index.jsonl" in capsys.readouterr().err
-
-
-def test_it_needs_a_pack() -> None:
-    assert main(["gate-health"]) == 2
-
-
-def test_a_run_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pack = make_pack(tmp_path / "p", [make_result("a")])
-    assert main(["gate-health", str(pack), str(pack)]) == 2
-    assert "are the same run" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([], "pack"),
+        ([".."], "no evidence pack"),
+        (["p", "p"], "are the same run"),
+        (["changed"], "index.jsonl"),
+    ],
+    ids=["none", "no pack", "a run twice", "a changed pack"],
+)
+def test_what_cannot_be_counted_is_refused(
+    given: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("p", "changed"):
+        make_pack(tmp_path / "packs" / name, [make_result("a")])
+    (tmp_path / "packs" / "changed" / "run" / "index.jsonl").write_text("{}\n")
+    (tmp_path / "empty").mkdir()
+    paths = [tmp_path / "empty" if name == ".." else tmp_path / "packs" / name for name in given]
+    assert main(["gate-health", *map(str, paths)]) == 2
+    assert says in capsys.readouterr().err.lower()
 
 
 @pytest.mark.parametrize("name", ["", "evidence.zip"], ids=["directory", "archive"])
@@ -160,35 +154,7 @@ def test_the_datasets_of_one_job_are_told_apart(
     assert main(["gate-health", str(tmp_path / name)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line in ("bank:", "shop:")] == ["bank:", "shop:"]
-
-
-def test_a_suite_that_only_an_earlier_job_had_is_not_mixed_in(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shop = make_pack(tmp_path / "shop", [make_result("a")])
-    make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
-    write_bundle({"shop": shop}, tmp_path / "evidence.zip")
+    # A suite that only an earlier job had is not mixed in.
+    write_bundle({"shop": packs["shop"]}, tmp_path / "evidence.zip")
     assert main(["gate-health", str(tmp_path), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 1
-
-
-def test_cases_that_often_end_in_an_error_are_named_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    packs = [tmp_path / f"p{number}" for number in range(2)]
-    for number, pack in enumerate(packs):
-        results = [make_result("a"), make_result("b", error="policy")]
-        make_pack(pack, results, config=make_config(run_id=f"r{number}"))
-    assert main(["gate-health", *map(str, packs)]) == 0
-    printed = capsys.readouterr().out
-    assert "1 case cannot judge: b" in printed
-    assert "1 case often ended in an error" in printed
-
-
-def test_how_the_agent_ended_is_no_judge_to_mend_or_retire() -> None:
-    health = over(
-        10,
-        row("a", execution="skipped", replay_contract="error"),
-        row("b", execution="skipped", replay_contract="passed"),
-    )
-    assert not [line for line in health.suggestions() if line.startswith(("execution", "replay_contract"))]

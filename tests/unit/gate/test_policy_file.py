@@ -59,11 +59,7 @@ def test_a_list_of_safety_judges_blocks_at_once_and_by_default_they_are_repeated
         ({"safety": [{}]}, "safety", "a list of judge ids"),
         ({"quarantine": [{"case": "a", "until": "2026-12-01"}]}, "quarantine.0.reason", "required"),
         ({"quarantine": [{"case": "a", "reason": "x"}]}, "quarantine.0.until", "required"),
-        (
-            {"quarantine": [{"case": "a", "reason": "x", "until": "soon"}]},
-            "quarantine.0.until",
-            "soon",
-        ),
+        ({"quarantine": [{"case": "a", "reason": "x", "until": "soon"}]}, "quarantine.0.until", "soon"),
     ],
 )
 def test_a_policy_with_a_mistake_decides_nothing(values: dict[str, Any], field: str, says: str) -> None:

@@ -19,19 +19,15 @@ JOBS = 12
         (Setting(population="deterministic", cases=20), "passed"),
         (Setting(population="flaky", cases=20, event="one breaks"), "blocked"),
         (Setting(population="deterministic", cases=20, event="ten break on both"), "not settled"),
-        (
-            Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent("none")),
-            "blocked",
-        ),
-        (
-            Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent(problem="no")),
-            "not settled",
-        ),
+        (Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent("none")),
+         "blocked"),
+        (Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent(problem="no")),
+         "not settled"),
         (Setting(population="deterministic", cases=20, event="one breaks", most=3), "not settled"),
         (Setting(population="deterministic", cases=20, event="one breaks in a burst"), "blocked"),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.event} {value.base.runs} {value.most}",
-)
+)  # fmt: skip
 def test_what_no_chance_is_in_ends_alike_in_every_job(setting: Setting, end: str) -> None:
     assert simulate(setting, JOBS).share(end) == 100.0
 

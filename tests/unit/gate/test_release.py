@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.contracts.gate import ReleaseAnswer
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.procedure import Counts
 from agent_eval.gate.release import LATEST, drift, interval, release_answer
@@ -11,6 +13,16 @@ from agent_eval.gate.statistics import Count, tango_interval, welch
 from tests.unit.gate.test_limits import counts, one_trial
 
 RELEASE = GatePolicy(preset="release", margin=0.05)
+
+
+DECLARED = GatePolicy(preset="release", deterministic=True)
+MORE = "above margin 5 points: run more trials of each case."
+
+
+def answered(own: RunRecord, before: RunRecord, policy: GatePolicy = RELEASE) -> ReleaseAnswer:
+    found = release_answer(Counts(own=own, baseline=before), policy)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -23,20 +35,26 @@ RELEASE = GatePolicy(preset="release", margin=0.05)
         (one_trial(1, 1), one_trial(1, 1), "open"),
     ],
 )
-def test_what_can_hide_decides(before: object, now: object, answer: str) -> None:
-    found = release_answer(Counts(own=now, baseline=before), RELEASE)  # type: ignore[arg-type]
-    assert found is not None
-    assert found.answer == answer
+def test_what_can_hide_decides(before: RunRecord, now: RunRecord, answer: str) -> None:
+    assert answered(now, before).answer == answer
 
 
 @pytest.mark.parametrize(
     ("counted", "low", "high"),
-    [((5, 2, 50), -0.053327, 0.182420), ((1, 4, 20), -0.383186, 0.086737), ((3, 0, 50), -0.015628, 0.162171)],
+    [
+        ((5, 2, 50), -0.053327, 0.182420),
+        ((1, 4, 20), -0.383186, 0.086737),
+        ((3, 0, 50), -0.015628, 0.162171),
+        ((0, 0, 50), -0.071348, 0.071348),
+    ],
 )
-def test_tangos_interval_is_where_the_likelihood_maximised_by_number_has_it(
+def test_the_interval_of_single_trials_is_tangos_where_the_likelihood_maximised_by_number_has_it(
     counted: tuple[int, int, int], low: float, high: float
 ) -> None:
-    assert tango_interval(*counted) == pytest.approx((low, high), abs=1e-6)
+    fell, rose, total = counted
+    kept = [(Count(1, 1), Count(1, 1))] * (total - fell - rose)
+    pairs = [(Count(1, 1), Count(0, 1))] * fell + [(Count(0, 1), Count(1, 1))] * rose + kept
+    assert tango_interval(*counted) == interval(pairs) == pytest.approx((low, high), abs=1e-6)
 
 
 def test_the_interval_of_several_trials_is_students() -> None:
@@ -50,44 +68,22 @@ def test_the_interval_of_several_trials_is_students() -> None:
     ("passed", "reason"),
     [
         (35, "The pass rate fell by 30.0 points, and that is no chance: at least 19.1 (50 cases)."),
-        (
-            49,
-            "The pass rate fell by 2.0 points, but up to 10.5 points can hide, above margin 5 points: run "
-            "more trials of each case.",
-        ),
-        (
-            50,
-            "The pass rate did not fall, but up to 7.1 points can hide, above margin 5 points: run more "
-            "trials of each case.",
-        ),
+        (49, f"The pass rate fell by 2.0 points, but up to 10.5 points can hide, {MORE}"),
+        (50, f"The pass rate did not fall, but up to 7.1 points can hide, {MORE}"),
     ],
 )
 def test_the_reason_says_what_fell_and_what_can_hide(passed: int, reason: str) -> None:
-    found = release_answer(Counts(own=one_trial(passed, 50), baseline=one_trial(50, 50)), RELEASE)
-    assert found is not None
-    assert found.reason == reason
-    assert found.fall == pytest.approx((50 - passed) / 50)
-
-
-def test_a_release_that_only_gained_hides_nothing() -> None:
-    own, before = counts(*[(4, 4)] * 50), counts(*[(3, 4)] * 40, *[(2, 4)] * 10)
-    found = release_answer(Counts(own=own, baseline=before), GatePolicy(preset="release", deterministic=True))
-    assert found is not None
-    assert (found.answer, found.reason) == (
-        "within",
-        "The pass rate did not fall; 50 cases, below margin 2 points.",
-    )
+    found = answered(one_trial(passed, 50), one_trial(50, 50))
+    assert (found.reason, found.fall) == (reason, pytest.approx((50 - passed) / 50))
 
 
 def test_a_deterministic_agent_fell_by_what_is_seen() -> None:
-    own = Counts(own=one_trial(50, 50), baseline=one_trial(50, 50))
-    declared = GatePolicy(preset="release", deterministic=True)
-    found = release_answer(own, declared)
-    assert found is not None
-    assert (found.answer, found.high) == ("within", 0.0)
-    fell = release_answer(Counts(own=one_trial(49, 50), baseline=one_trial(50, 50)), declared)
-    assert fell is not None
-    assert fell.answer == "worse"
+    gained = answered(counts(*[(4, 4)] * 50), counts(*[(3, 4)] * 40, *[(2, 4)] * 10), DECLARED)
+    assert gained.answer == "within"
+    assert gained.reason == "The pass rate did not fall; 50 cases, below margin 2 points."
+    same = answered(one_trial(50, 50), one_trial(50, 50), DECLARED)
+    assert (same.answer, same.high) == ("within", 0.0)
+    assert answered(one_trial(49, 50), one_trial(50, 50), DECLARED).answer == "worse"
 
 
 def test_quarantined_cases_and_cases_that_changed_do_not_count() -> None:
@@ -104,13 +100,6 @@ def test_all_alike_hides_less_the_more_cases_and_trials_there_are() -> None:
     ]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] == pytest.approx(0.0047, abs=1e-4)
-
-
-def test_the_interval_of_single_trials_is_tangos() -> None:
-    pairs = [(Count(1, 1), Count(0, 1))] * 3 + [(Count(1, 1), Count(1, 1))] * 47
-    assert interval(pairs) == tango_interval(3, 0, 50)
-    low, high = tango_interval(0, 0, 50)
-    assert (low, high) == pytest.approx((-0.0713, 0.0713), abs=1e-4)
 
 
 # Drift: the totals of main's last runs against those of a release.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.gate.stability import TrialOutcome, runs_to_see_flake, stability
+from agent_eval.operations.stability import TrialOutcome, runs_to_see_flake, stability
 
 
 def report(trials: dict[str, str], **options: Any) -> StabilityReport:
@@ -36,6 +36,10 @@ def test_mixed_results_are_flaky_and_steady_failure_is_a_defect() -> None:
     assert rows["steady"].confidence_95.low < 0.52
 
 
+def test_published_values_of_the_runs_that_show_a_flake() -> None:
+    assert (runs_to_see_flake(0.05), runs_to_see_flake(0.01)) == (59, 299)
+
+
 def test_a_run_without_anything_to_judge_is_no_flake_and_no_failure() -> None:
     found = report({"a": "p-p-", "b": "--f-", "c": "p---"})
     assert (found.flaky_case_ids, found.consistently_failing_case_ids) == ([], ["b"])
@@ -43,21 +47,12 @@ def test_a_run_without_anything_to_judge_is_no_flake_and_no_failure() -> None:
     assert (found.runs, [run.cases for run in found.run_results]) == (4, [2, 3, 2, 3])
 
 
-def test_a_case_steady_over_enough_runs_is_trusted() -> None:
-    (case,) = report({"a": "p" * 60}).case_stability
-    assert case.reason == "Passed all 60 runs."
-
-
-def test_a_flaky_case_above_the_limit_is_not_quarantined() -> None:
-    found = report({"a": "p" * 9 + "f"}, quarantine_min_pass_rate=0.8)
-    assert found.flaky_case_ids == ["a"]
-    assert found.quarantine_recommended_case_ids == []
+def test_a_flaky_case_is_quarantined_below_the_limit() -> None:
+    found = report(
+        {"a": "p" * 9 + "f", "at": "ppppf" * 2, "below": "pppff" * 2}, quarantine_min_pass_rate=0.8
+    )
+    assert (found.flaky_case_ids, found.quarantine_recommended_case_ids) == (["a", "at", "below"], ["below"])
     assert "no less than 0.8" in found.case_stability[0].reason
-
-
-def test_a_case_that_passes_exactly_as_often_as_the_limit_is_not_quarantined() -> None:
-    assert report({"a": "ppppf"}, quarantine_min_pass_rate=0.8).quarantine_recommended_case_ids == []
-    assert report({"a": "pppff"}, quarantine_min_pass_rate=0.8).quarantine_recommended_case_ids == ["a"]
 
 
 def test_the_runs_that_a_flaky_case_needs_follow_from_its_rarer_result() -> None:
@@ -72,11 +67,8 @@ def test_59_passed_runs_rule_out_a_flake_of_a_twentieth_and_58_do_not() -> None:
 
 def test_what_a_report_is_of_is_kept() -> None:
     found = report({"a": "pp"}, judge_names=("policy", "regex"))
-    assert (found.dataset_id, found.execution_mode, found.judge_names) == (
-        "shop",
-        "trace_score",
-        ["policy", "regex"],
-    )
+    of = (found.dataset_id, found.execution_mode, found.judge_names)
+    assert of == ("shop", "trace_score", ["policy", "regex"])
 
 
 def test_runs_are_counted_one_by_one() -> None:
@@ -106,28 +98,26 @@ def test_the_flake_score_is_the_share_of_disagreeing_pairs_of_runs(trials: dict[
 
 
 @pytest.mark.parametrize(
-    ("policy", "passing"),
+    ("policy", "trials", "fewest"),
     [
-        ("all", [4]),
-        ("any", [1, 2, 3, 4]),
-        ("majority", [3, 4]),
-        ("pass_rate>=0.5", [2, 3, 4]),
-        (" pass_rate >= 0.75 ", [3, 4]),
-        ("pass_rate>=0", [1, 2, 3, 4]),
-        ("pass_rate>=1", [4]),
+        ("all", 4, 4),
+        ("any", 4, 1),
+        ("majority", 4, 3),
+        ("pass_rate>=0.5", 4, 2),
+        (" pass_rate >= 0.75 ", 4, 3),
+        ("pass_rate>=0", 4, 1),
+        ("pass_rate>=1", 4, 4),
+        ("pass_rate>=0.7", 10, 7),
+        ("pass_rate>=0.1", 10, 1),
+        ("pass_rate>=0.700000001", 10, 8),
     ],
 )
-def test_a_case_policy_says_how_many_of_four_trials_must_pass(policy: str, passing: list[int]) -> None:
+def test_a_case_policy_says_how_many_trials_must_pass(policy: str, trials: int, fewest: int) -> None:
     read = case_policy(policy)
-    assert [passed for passed in range(5) if read.passes(passed, 4)] == passing
+    passing = [passed for passed in range(trials + 1) if read.passes(passed, trials)]
+    assert passing == [*range(fewest, trials + 1)]
     assert not read.passes(0, 0)
     assert case_policy(read.text) == read
-
-
-def test_a_rate_is_compared_exactly() -> None:
-    assert case_policy("pass_rate>=0.7").passes(7, 10)
-    assert case_policy("pass_rate>=0.1").passes(1, 10)
-    assert not case_policy("pass_rate>=0.700000001").passes(7, 10)
 
 
 @pytest.mark.parametrize(

@@ -18,19 +18,17 @@ from tests.unit.comparison.views import result, tried, view
 NOW = "2026-06-01T00:00:00+00:00"
 
 
-def comparison(before: dict[str, Any], now: dict[str, Any], **options: Any) -> Comparison:
-    return compare(view(before), view(now), **{"generated_at": NOW, **options})
+def comparison(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
+    return compare(view(before), view(now), generated_at=NOW)
 
 
-def pairs(regressed: int, fixed: int, unchanged: int, judge: str = "quality") -> Comparison:
+def pairs(regressed: int, fixed: int, unchanged: int) -> Comparison:
     """A comparison with so many discordant and so many passing cases."""
-    told = (
-        [("passed", "failed")] * regressed
-        + [("failed", "passed")] * fixed
-        + [("passed", "passed")] * unchanged
+    ends = [("passed", "failed")] * regressed + [("failed", "passed")] * fixed
+    ends += [("passed", "passed")] * unchanged
+    return comparison(
+        *({f"c{number:04}": {"quality": end[side]} for number, end in enumerate(ends)} for side in (0, 1))
     )
-    sides = [{f"c{number:04}": {judge: one[side]} for number, one in enumerate(told)} for side in (0, 1)]
-    return comparison(*sides)
 
 
 def gate(found: Comparison, **options: Any) -> GateDecision:
@@ -38,16 +36,8 @@ def gate(found: Comparison, **options: Any) -> GateDecision:
 
 
 def waiver(**scope: Any) -> Waiver:
-    return Waiver.model_validate(
-        {
-            "waiver_id": "w-1",
-            "baseline_name": "main",
-            "reason": "known",
-            "approved_by": "qa@example.com",
-            "created_at": "2026-05-01T00:00:00+00:00",
-            **scope,
-        }
-    )
+    facts = {"waiver_id": "w-1", "baseline_name": "main", "reason": "known", "approved_by": "qa@example.com"}
+    return Waiver.model_validate({**facts, "created_at": "2026-05-01T00:00:00+00:00", **scope})
 
 
 def excused(found: Comparison | None, *waivers: Waiver, **more: Any) -> Excuses:
@@ -55,25 +45,17 @@ def excused(found: Comparison | None, *waivers: Waiver, **more: Any) -> Excuses:
 
 
 def test_a_waived_regression_does_not_count_and_is_listed() -> None:
-    found = pairs(5, 0, 45)
-    waivers = [waiver(case_id=f"c{number:04}", waiver_id=f"w-{number}") for number in range(5)]
-    decision = gate(found, waivers=waivers)
-    assert decision.passed
-    assert decision.waived_case_ids == [f"c{number:04}" for number in range(5)]
-    assert [one.waiver_id for one in decision.waivers] == [f"w-{number}" for number in range(5)]
-    assert decision.waivers[0].expires_at == "2026-07-30T00:00:00+00:00"
-    assert decision.regression_delta == -0.1
-
-
-def test_thresholds_alone_know_waivers_too() -> None:
-    found = pairs(2, 0, 8)
+    names = [f"c{number:04}" for number in range(5)]
+    waivers = [waiver(case_id=name, waiver_id=f"w-{name}") for name in names]
     rules = Thresholds(max_regressed_cases=0, max_new_hard_fail_cases=0)
-    assert not decide(found, rules, generated_at=NOW, waivers=[waiver(case_id="c0000")]).passed
-    both = [waiver(case_id="c0000"), waiver(case_id="c0001")]
-    decision = decide(found, rules, generated_at=NOW, waivers=both)
+    assert not decide(pairs(5, 0, 45), rules, generated_at=NOW, waivers=waivers[1:]).passed
+    decision = decide(pairs(5, 0, 45), rules, generated_at=NOW, waivers=waivers)
     assert decision.passed
     assert (decision.regressed_cases_considered, decision.new_hard_fail_cases_considered) == (0, 0)
-    assert decision.waived_case_ids == ["c0000", "c0001"]
+    assert decision.waived_case_ids == names
+    assert [each.waiver_id for each in decision.waivers] == [f"w-{name}" for name in names]
+    assert decision.waivers[0].expires_at == "2026-07-30T00:00:00+00:00"
+    assert decision.regression_delta == -0.1
 
 
 def test_a_waiver_of_a_soft_regression_hides_no_hard_fail_of_another_case() -> None:
@@ -89,44 +71,37 @@ def test_a_waiver_of_a_soft_regression_hides_no_hard_fail_of_another_case() -> N
 
 
 def two_judges(reason: str = "wrong colour") -> Comparison:
-    before = {"a": {"looks": "passed", "words": "passed"}, "b": {"looks": "passed", "words": "passed"}}
-    now = {
-        "a": result("a", {"looks": "failed", "words": "failed"}, reason=reason),
-        "b": result("b", {"looks": "failed", "words": "passed"}, reason=reason),
-    }
-    return comparison(before, now)
+    """Cases `a`, which fails by both judges now, and `b`, which fails by one."""
+    good = {"looks": "passed", "words": "passed"}
+    bad = {"a": {"looks": "failed", "words": "failed"}, "b": {"looks": "failed", "words": "passed"}}
+    now = {name: result(name, said, reason=reason) for name, said in bad.items()}
+    return comparison({"a": good, "b": good}, now)
 
 
 @pytest.mark.parametrize(
-    ("scope", "waived"),
+    ("scopes", "waived"),
     [
-        ({"case_id": "a"}, ["a"]),
-        ({"case_id": "b"}, ["b"]),
-        ({"case_id": "A"}, []),
-        ({"judge_id": "looks"}, ["b"]),
-        ({"judge_id": "words"}, []),
-        ({"case_id": "a", "judge_id": "looks"}, []),
-        ({"case_id": "b", "judge_id": "looks"}, ["b"]),
-        ({"case_id": "b", "judge_id": "words"}, []),
+        ([{"case_id": "a"}], ["a"]),
+        ([{"case_id": "b"}], ["b"]),
+        ([{"case_id": "A"}], []),
+        ([{"judge_id": "looks"}], ["b"]),
+        ([{"judge_id": "words"}], []),
+        ([{"case_id": "a", "judge_id": "looks"}], []),
+        ([{"case_id": "a", "judge_id": "looks"}, {"case_id": "a", "judge_id": "words"}], ["a"]),
+        ([{"case_id": "b", "judge_id": "looks"}], ["b"]),
+        ([{"case_id": "b", "judge_id": "words"}], []),
     ],
 )
-def test_a_waiver_applies_to_exactly_its_scope(scope: dict[str, str], waived: list[str]) -> None:
-    decision = gate(two_judges(), waivers=[waiver(**scope)])
-    assert decision.waived_case_ids == waived
-
-
-def test_several_waivers_together_may_cover_a_case() -> None:
-    both = [waiver(case_id="a", judge_id="looks"), waiver(case_id="a", judge_id="words", waiver_id="w-2")]
-    assert gate(two_judges(), waivers=both).waived_case_ids == ["a"]
+def test_waivers_apply_to_exactly_their_scope(scopes: list[dict[str, str]], waived: list[str]) -> None:
+    waivers = [waiver(waiver_id=f"w-{number}", **scope) for number, scope in enumerate(scopes)]
+    assert gate(two_judges(), waivers=waivers).waived_case_ids == waived
+    with pytest.raises(ValueError, match="names a case"):
+        waiver()
 
 
 def test_a_regression_key_waives_that_regression_and_no_other_reason() -> None:
-    key = next(
-        change.regression_key
-        for row in two_judges().case_regressions
-        for change in row.judges
-        if row.case_id == "b" and change.judge_id == "looks"
-    )
+    rows = {row.case_id: row.judges for row in two_judges().case_regressions}
+    key = next(change.regression_key for change in rows["b"] if change.judge_id == "looks")
     assert gate(two_judges(), waivers=[waiver(regression_key=key)]).waived_case_ids == ["b"]
     assert gate(two_judges("too slow"), waivers=[waiver(regression_key=key)]).waived_case_ids == []
 
@@ -175,22 +150,14 @@ def test_a_waiver_for_one_cause_does_not_excuse_a_crash(scope: dict[str, str], w
     assert gate(crashed("regex"), waivers=[waiver(**scope)]).waived_case_ids == []
 
 
-def test_a_regression_key_waives_the_crash_that_it_is_the_key_of() -> None:
+def test_a_waiver_covers_the_crash_that_it_is_the_key_of_and_a_judge_that_itself_failed() -> None:
     found = crashed("execution")
     (key,) = [change.regression_key for row in found.case_regressions for change in row.judges]
     assert gate(found, waivers=[waiver(regression_key=key)]).waived_case_ids == ["a"]
-
-
-def test_a_waiver_still_covers_a_judge_that_itself_failed() -> None:
     found = crashed("regex")
     for row in found.case_regressions:
         row.judges[0].failure = "judge_error"
     assert gate(found, waivers=[waiver(case_id="a")]).waived_case_ids == ["a"]
-
-
-def test_a_waiver_needs_a_scope() -> None:
-    with pytest.raises(ValueError, match="names a case"):
-        waiver()
 
 
 def test_the_judges_that_a_waiver_covers_are_known_by_case() -> None:
@@ -198,16 +165,10 @@ def test_the_judges_that_a_waiver_covers_are_known_by_case() -> None:
     assert (found.covered, found.waived) == ({"a": {"looks"}, "b": {"looks"}}, {"b"})
 
 
-def several(*said: dict[str, str]) -> Comparison:
-    """Four trials of a case that all passed before, and these now; most of them decide."""
-    good = {"looks": "passed", "words": "passed"}
-    before = {"a": tried("a", good, good, good, good, policy="any")}
-    now = {"a": tried("a", *said, *[good] * (4 - len(said)), policy="any")}
-    return comparison(before, now)
-
-
 def test_a_judge_that_passes_fewer_trials_is_waived_like_one_whose_verdict_changed() -> None:
-    found = several({"looks": "failed", "words": "passed"})
+    good = {"looks": "passed", "words": "passed"}
+    now = tried("a", {"looks": "failed", "words": "passed"}, good, good, good, policy="any")
+    found = comparison({"a": tried("a", good, good, good, good, policy="any")}, {"a": now})
     assert excused(found, waiver(judge_id="looks")).waived == {"a"}
     assert excused(found, waiver(judge_id="words")).waived == frozenset()
 
@@ -247,28 +208,25 @@ def test_a_quarantine_holds_through_its_day(until: str, holds: bool) -> None:
 
 
 def test_what_is_over_and_would_have_excused_a_case_is_named() -> None:
-    over, later = "2026-01-01", "2099-01-01"
+    over, ended = "2026-01-01", "2026-01-01T00:00:00+00:00"
     held = [
-        Quarantine(case="c0000", reason="flaky", until=over),
-        Quarantine(case="c0001", reason="flaky", until=over),
-        Quarantine(case="c0001", reason="flaky", until=later),
-        Quarantine(case="c0040", reason="flaky", until=over),
+        Quarantine(case=case, reason="flaky", until=until)
+        for case, until in (("c0000", over), ("c0001", over), ("c0001", "2099-01-01"), ("c0040", over))
     ]
-    ended = "2026-01-01T00:00:00+00:00"
     waivers = [
         waiver(case_id="c0002", expires_at=ended),
         waiver(waiver_id="w-2", case_id="c0003", expires_at=ended, revoked_at=ended),
         waiver(waiver_id="w-3", case_id="c0040", expires_at=ended),
     ]
     found = excused(pairs(5, 0, 45), *waivers, quarantine=held)
-    assert [one.to_json() for one in found.expired] == [
+    assert [each.to_json() for each in found.expired] == [
         {"waiver_id": "w-1", "expires_at": ended, "case_ids": ["c0002"]},
         {"waiver_id": None, "expires_at": over, "case_ids": ["c0000"]},
     ]
     assert excused(pairs(5, 0, 45)).expired == []
 
 
-def test_the_time_of_a_decision_must_be_a_point_in_time() -> None:
-    for time in ("now", "2026-01-01T00:00:00"):
-        with pytest.raises(UsageError, match="no time of a decision"):
-            gate(pairs(1, 0, 1), generated_at=time)
+@pytest.mark.parametrize("time", ["now", "2026-01-01T00:00:00"])
+def test_the_time_of_a_decision_must_be_a_point_in_time(time: str) -> None:
+    with pytest.raises(UsageError, match="no time of a decision"):
+        gate(pairs(1, 0, 1), generated_at=time)

@@ -32,11 +32,7 @@ def made_case(case_id: str, passed: int, scored: int, **fields: Any) -> CaseReco
     missed = {"missed": {"policy_violation": scored - passed}} if scored > passed else {}
     return CaseRecord(
         **{
-            "case_id": case_id,
-            "definition": "ab" * 6,
-            "passed": int(passed),
-            "scored": scored,
-            **missed,
+            "case_id": case_id, "definition": "ab" * 6, "passed": int(passed), "scored": scored, **missed,
             **fields,
         }
-    )
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.contracts.history import RunRecord
-from agent_eval.history.board import Recommendation, board, recommendation
+from agent_eval.history.board import board, recommendation
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.reports.terminal_history import recommendation_lines
 from tests.unit.history.made import made_case, made_run
@@ -18,28 +18,24 @@ def history(*counts: tuple[int, int], case_id: str = "refund") -> list[RunRecord
     return [made_run(number, {case_id: each}) for number, each in enumerate(counts)][::-1]
 
 
-def test_an_empty_history_has_no_case() -> None:
-    assert board([]).cases == ()
-
-
 @pytest.mark.parametrize(
-    ("passed", "scored", "kind"),
+    ("counts", "kind"),
     [
-        (20, 20, "steady"),
-        (18, 20, "steady"),
-        (17, 20, "flaky"),
-        (9, 9, "new"),
-        (9, 10, "steady"),
-        (0, 20, "failing"),
+        ([(20, 20)], "steady"),
+        ([(18, 20)], "steady"),
+        ([(17, 20)], "flaky"),
+        ([(9, 9)], "new"),
+        ([(9, 10)], "steady"),
+        ([(0, 20)], "failing"),
+        # A window is whole runs until twenty trials.
+        ([(0, 3)] * 10 + [(3, 3)] * 7, "steady"),
     ],
 )
-def test_nine_of_ten_trials_make_a_case_steady(passed: int, scored: int, kind: str) -> None:
-    assert board([made_run(1, {"refund": (passed, scored)})]).cases[0].kind == kind
-
-
-def test_a_window_is_whole_runs_until_twenty_trials() -> None:
-    case = board(history(*[(0, 3)] * 10, *[(3, 3)] * 7)).cases[0]
-    assert (case.passed, case.scored, case.kind) == (21, 21, "steady")
+def test_nine_of_ten_trials_make_a_case_steady(counts: list[tuple[int, int]], kind: str) -> None:
+    [case] = board(history(*counts)).cases
+    assert case.kind == kind
+    assert case.scored == (21 if len(counts) > 1 else counts[0][1])
+    assert board([]).cases == ()
 
 
 def test_runs_of_another_key_are_shown_and_not_counted() -> None:
@@ -71,31 +67,25 @@ def test_letters_are_the_last_twenty_outcomes_the_newest_at_the_end() -> None:
     assert board(records).cases[0].letters == "PFP?"
 
 
-def test_since_is_the_first_run_of_the_misses_in_a_row() -> None:
-    case = board(history((0, 1), (1, 1), (0, 1), (0, 1))).cases[0]
-    assert case.since is not None
-    assert case.since.run_id == "ci-2"
-    assert board(history((0, 1), (1, 1))).cases[0].since is None
-
-
-def test_a_run_without_a_scored_trial_does_not_end_a_row_of_misses() -> None:
-    case = board(history((1, 1), (0, 1), (0, 0), (0, 1))).cases[0]
-    assert case.since is not None
-    assert case.since.run_id == "ci-1"
-
-
-@pytest.mark.parametrize("trials", [1, 4, 10, 12])
-def test_since_reaches_back_to_the_first_miss_however_many_trials_ago_that_is(trials: int) -> None:
-    case = board(history(*[(trials, trials)] * 3, *[(0, trials)] * 40)).cases[0]
-    assert case.since is not None
-    assert case.since.run_id == "ci-3"
+@pytest.mark.parametrize(
+    ("counts", "since"),
+    [
+        ([(0, 1), (1, 1), (0, 1), (0, 1)], "ci-2"),
+        ([(0, 1), (1, 1)], None),
+        ([(1, 1), (0, 1), (0, 0), (0, 1)], "ci-1"),
+        *(([(trials, trials)] * 3 + [(0, trials)] * 40, "ci-3") for trials in (1, 4, 10, 12)),
+    ],
+    ids=["misses", "it passes", "a run without a scored trial", *(f"{n} a run" for n in (1, 4, 10, 12))],
+)
+def test_since_is_the_first_run_of_the_misses_in_a_row(
+    counts: list[tuple[int, int]], since: str | None
+) -> None:
+    case = board(history(*counts)).cases[0]
+    assert (case.since.run_id if case.since is not None else None) == since
 
 
 def test_since_ends_where_the_case_was_defined_otherwise_and_skips_runs_of_another_key() -> None:
-    records = [
-        *[made_run(number, {"refund": (0, 4)}) for number in (9, 7, 5)],
-        made_run(4, {"refund": (0, 4)}),
-    ]
+    records = [made_run(number, {"refund": (0, 4)}) for number in (9, 7, 5, 4)]
     records.insert(1, made_run(8, {"refund": (4, 4)}, key="another"))
     records[-1].cases["refund"] = made_case("refund", 0, 4, definition="cd" * 6)
     case = board(records).cases[0]
@@ -103,27 +93,14 @@ def test_since_ends_where_the_case_was_defined_otherwise_and_skips_runs_of_anoth
     assert case.since.run_id == "ci-5"
 
 
-def test_what_the_policy_says_is_never_overruled() -> None:
+def test_what_the_policy_says_is_never_overruled_and_the_lowest_rate_comes_first() -> None:
     records = [made_run(number, {"a": (9, 9), "b": (9, 9)}) for number in range(3)][::-1]
     kinds = {case.case_id: case.kind for case in board(records, quarantined={"a"}).cases}
     assert kinds == {"a": "quarantined", "b": "steady"}
-
-
-def test_the_lowest_rate_comes_first() -> None:
-    records = [made_run(1, {"a": (1, 1), "b": (0, 1), "c": (1, 2)})]
-    assert [case.case_id for case in board(records).cases] == ["b", "c", "a"]
-
-
-def test_fewer_runs_can_be_shown_than_are_counted() -> None:
+    mixed = board([made_run(1, {"a": (1, 1), "b": (0, 1), "c": (1, 2)})])
+    assert [case.case_id for case in mixed.cases] == ["b", "c", "a"]
     shown = board(history(*[(1, 1)] * 20), runs=5)
     assert (len(shown.runs), shown.cases[0].scored, len(shown.cases[0].cells)) == (5, 20, 5)
-
-
-def recommended(counts: tuple[int, int], *, quarantined: bool) -> Recommendation:
-    """Four runs with these counts of `refund` in each."""
-    held = {"refund"} if quarantined else set()
-    records = [made_run(number, {"refund": counts}) for number in range(4)][::-1]
-    return recommendation(board(records, quarantined=held), held)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +118,11 @@ def recommended(counts: tuple[int, int], *, quarantined: bool) -> Recommendation
 def test_a_history_recommends_what_its_trials_say(
     quarantined: bool, counts: tuple[int, int], add: bool, remove: bool
 ) -> None:
-    found = recommended(counts, quarantined=quarantined)
-    assert ([case.case_id for case in found.add], [case.case_id for case in found.remove]) == (
-        ["refund"] * add,
-        ["refund"] * remove,
-    )
+    held = {"refund"} if quarantined else set()
+    found = recommendation(board(history(*[counts] * 4), quarantined=held), held)
+    assert [case.case_id for case in found.add] == ["refund"] * add
+    assert [case.case_id for case in found.remove] == ["refund"] * remove
+    assert found.until > "2026"
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), unique=True, min_size=1, max_size=6))
@@ -158,7 +135,3 @@ def test_the_lines_are_a_policy_whatever_the_cases_are_called(ids: list[str]) ->
     policy = parse_policy_file("\n".join(lines).encode(), "gate.yml")
     assert [entry.case for entry in policy.quarantine] == sorted(ids)
     assert {entry.until for entry in policy.quarantine} == {found.until}
-
-
-def test_a_quarantine_is_proposed_for_thirty_days_from_the_newest_run() -> None:
-    assert recommended((3, 5), quarantined=False).until > "2026"

@@ -34,16 +34,14 @@ def recorded(tmp_path: Path, *results: CaseResult) -> RunRecord:
     return record_of(open_pack(tmp_path / "pack"))
 
 
-def ended(*verdicts: tuple[str, str | None], case_id: str = "a") -> CaseResult:
-    """A case of one trial, by outcome and kind of failure of each verdict."""
-    return case_result(
-        case_id,
-        [make_verdict(case_id, REPLAY_CONTRACT)]
-        + [
-            make_verdict(case_id, f"judge-{number}", outcome, failure=failure)
-            for number, (outcome, failure) in enumerate(verdicts)
-        ],
-    )
+def ended(*verdicts: tuple[str, str | None], judges: tuple[str, ...] = ()) -> CaseResult:
+    """The case `a` of one trial, by outcome and kind of failure of each verdict."""
+    names = [*judges, *(f"judge-{number}" for number in range(len(judges), len(verdicts)))]
+    stated = [
+        make_verdict("a", name, outcome, failure=failure)
+        for name, (outcome, failure) in zip(names, verdicts, strict=True)
+    ]
+    return case_result("a", [make_verdict("a", REPLAY_CONTRACT), *stated])
 
 
 def test_a_pass_and_a_miss_are_scored(tmp_path: Path) -> None:
@@ -78,43 +76,28 @@ def test_what_is_not_the_agents_fault_is_lost_and_not_scored(
     assert (case.passed, case.scored) == (0, sum(missed.values()))
 
 
+MISSING, VIOLATED = ("error", "missing_output"), ("failed", "policy_violation")
+INJECTED = ("failed", "injection")
+
+
 @pytest.mark.parametrize(
-    ("kind", "lost", "missed"),
+    ("kind", "rest", "lost", "missed"),
     [
-        ("infrastructure", {"infrastructure": 1}, {}),
-        ("environment", {"environment": 1}, {}),
-        ("timeout", {}, {"timeout": 1}),
-        ("agent_error", {}, {"agent_error": 1}),
+        ("infrastructure", (MISSING, VIOLATED), {"infrastructure": 1}, {}),
+        ("environment", (MISSING, VIOLATED), {"environment": 1}, {}),
+        ("timeout", (MISSING, VIOLATED), {}, {"timeout": 1}),
+        ("agent_error", (MISSING, VIOLATED), {}, {"agent_error": 1}),
+        # A leak before the connection broke is the agent's.
+        ("infrastructure", (INJECTED,), {}, {"injection": 1}),
     ],
 )
 def test_how_the_attempt_ended_says_whose_fault_the_rest_is(
-    tmp_path: Path, kind: str, lost: dict[str, int], missed: dict[str, int]
+    tmp_path: Path, kind: str, rest: Any, lost: dict[str, int], missed: dict[str, int]
 ) -> None:
     """Judges find an answer missing, or a tool never called, that there was no time for."""
-    result = case_result(
-        "a",
-        [
-            make_verdict("a", REPLAY_CONTRACT),
-            make_verdict("a", "execution", "error", failure=kind),
-            make_verdict("a", "regex", "error", failure="missing_output"),
-            make_verdict("a", "policy", "failed"),
-        ],
-    )
-    case = recorded(tmp_path, result).cases["a"]
-    assert (case.lost, case.missed) == (lost, missed)
-
-
-def test_a_leak_before_the_connection_broke_is_the_agents(tmp_path: Path) -> None:
-    result = case_result(
-        "a",
-        [
-            make_verdict("a", REPLAY_CONTRACT),
-            make_verdict("a", "execution", "error", failure="infrastructure"),
-            make_verdict("a", "prompt_injection", "failed", failure="injection"),
-        ],
-    )
-    case = recorded(tmp_path, result).cases["a"]
-    assert (case.scored, case.lost) == (1, {})
+    judges = ("execution", "prompt_injection") if rest == (INJECTED,) else ("execution", "regex", "policy")
+    case = recorded(tmp_path, ended(("error", kind), *rest, judges=judges)).cases["a"]
+    assert (case.lost, case.missed, case.scored) == (lost, missed, sum(missed.values()))
 
 
 def test_a_pack_of_an_older_version_states_no_fault_and_is_counted_all_the_same(tmp_path: Path) -> None:
@@ -145,16 +128,12 @@ def test_a_case_takes_less_than_200_bytes() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": "another"},
-        {"judges": ["regex"]},
-        {"judge_configs": {"llm_judge": {"model": "x"}}},
-        {"policy_hash": "1"},
-        {"schema_version": "1.1.0"},
-        {"execution_config": {"simulator": {"model": "x"}}},
-        {"execution_config": {"max_repairs": 2}},
+        {"model": "another"}, {"judges": ["regex"]}, {"judge_configs": {"llm_judge": {"model": "x"}}},
+        {"policy_hash": "1"}, {"schema_version": "1.1.0"},
+        {"execution_config": {"simulator": {"model": "x"}}}, {"execution_config": {"max_repairs": 2}},
         {"execution_config": {"judge_code": {"mine": "0f"}}},
     ],
-)
+)  # fmt: skip
 def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
     config = make_config()
     assert history_key(config) != history_key(type(config).model_validate({**config.to_json(), **change}))
@@ -163,16 +142,12 @@ def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"run_id": "other"},
-        {"git_commit": "0" * 40},
-        {"agent_version": "8"},
-        {"prompt_hash": "1"},
-        {"suite_digest": "2"},
-        {"execution_config": {"trials": 4}},
+        {"run_id": "other"}, {"git_commit": "0" * 40}, {"agent_version": "8"}, {"prompt_hash": "1"},
+        {"suite_digest": "2"}, {"execution_config": {"trials": 4}},
         {"execution_config": {"trials": 1, "looks": [1]}},
         {"execution_config": {"trials": 4, "looks": [1, 4]}},
     ],
-)
+)  # fmt: skip
 def test_what_is_measured_is_not_part_of_the_key(change: dict[str, Any]) -> None:
     config = make_config()
     assert history_key(config) == history_key(type(config).model_validate({**config.to_json(), **change}))

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.errors import NothingMeasured
+from agent_eval.operations.import_traces import ImportRequest, import_traces
 from tests.unit.importers.importing import imported
 
 HI = {"role": "user", "content": "Hi"}
@@ -196,3 +198,97 @@ def test_tests_of_promptfoo_are_cases_and_their_repeats_trials(tmp_path: Path) -
     (answer,) = [event for event in result.cases[0]["trace"] if event["actor"] == "agent"]
     assert (answer["cost_usd"], answer["latency_ms"], answer["usage"]["input_tokens"]) == (0.5, 12, 3)
     assert [event["error"] for event in result.of("error")] == ["timeout"]
+
+
+LATER = [{"type": "start"}, {"type": "text-delta", "id": "t", "delta": "18 degrees."}]
+
+
+def later(*events: dict[str, Any]) -> str:
+    """A stream to the AI SDK's user interface, as later versions write it."""
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in (*LATER, *events))
+
+
+@pytest.mark.parametrize(
+    ("stream", "kinds", "lost"),
+    [
+        ('0:"18 "\n0:"degrees."\nd:{"finishReason":"stop","usage":{"promptTokens":4}}\n', ["model_call"], []),
+        ('0:"18 degrees."\n3:"The model is gone."\n', ["error"], []),
+        ('0:"18 degrees."\n', [], ["ends before the answer does"]),
+        ('0:"18 degrees."\n9:{"toolCallId": "c1", "tool', [], ["line 1", "ends before the answer does"]),
+        (later({"type": "finish"}), [], []),
+        (later({"type": "error", "errorText": "The model is gone."}), ["error"], []),
+        (later(), [], ["ends before the answer does"]),
+    ],
+)
+def test_a_stream_to_the_interface_of_the_ai_sdk(
+    stream: str, kinds: list[str], lost: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "stream.txt"
+    path.write_text(stream)
+    result = imported("framework", path, tmp_path / "out")
+    assert result.formats == {"ai_sdk"}
+    assert result.events[0]["output"] == "18 degrees."
+    assert [event["type"] for event in result.events[1:]] == kinds
+    reasons = [entry["reason"] for entry in result.diagnostics if entry["severity"] == "lost"]
+    assert len(reasons) == len(lost)
+    assert all(words in reason for words, reason in zip(lost, reasons, strict=True))
+
+
+SPAN_IDS = {"trace_id": "t", "span_id": "s"}
+
+
+@pytest.mark.parametrize(
+    ("record", "name"),
+    [
+        ({"op_name": "weave:///a", "trace_id": "t", "started_at": "2026-01-01"}, "Weave"),
+        ({**SPAN_IDS, "root_span_id": "s", "span_attributes": {"type": "llm"}}, "Braintrust"),
+        ([{**SPAN_IDS, "start_ns": 1, "meta": {"span.kind": "llm"}}], "Datadog's LLM Observability"),
+        ([{"traceId": "t", "id": "s", "localEndpoint": {}}], "Zipkin"),
+        ({"resourceMetrics": []}, "OpenTelemetry's metrics"),
+        ({"activities": [{"type": "message", "text": "Hi"}]}, "Bot Framework and Copilot Studio"),
+        ({"sender_id": "s", "slots": {}, "events": []}, "Rasa"),
+        ({"workflowData": {}, "data": {"resultData": {}}}, "n8n"),
+        ({"chatId": "c", "question": "Hi", "text": "Yes", "agentReasoning": []}, "Flowise"),
+        ({"conversation_id": "c", "query": "Hi", "answer": "Yes", "agent_thoughts": []}, "Dify"),
+        ({"session_id": "s", "outputs": [{"inputs": {"input_value": "Hi"}}]}, "Langflow"),
+        ([{"mapping": {}, "current_node": "a"}], "the data export of ChatGPT"),
+        ({"log": {"entries": []}}, "HAR"),
+        ({"type": "session.created", "event_id": "e"}, "OpenAI's Realtime API"),
+        (
+            {"schemaType": "ModelInvocationLog", "operation": "InvokeModel", "modelId": "m"},
+            "a log of Bedrock's InvokeModel",
+        ),
+        ({"type": "LLMCall", "messages": []}, "the log of AutoGen's runtime"),
+        ({"input": "Hi", "actual_output": "Yes"}, "test cases of DeepEval"),
+        ({"user_input": "Hi", "response": "Yes"}, "samples of Ragas"),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a JSON Schema"),
+        ({"case_id": "c", "trace": []}, "agent-eval's own case"),
+        ("event: thread.run.created\ndata: {}\n\n", "a stream of Assistants"),
+    ],
+)
+def test_a_format_that_cannot_be_imported_is_refused_by_its_name(
+    record: Any, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / ("in.txt" if isinstance(record, str) else "in.json")
+    path.write_text(record if isinstance(record, str) else json.dumps(record))
+    for family in (None, "provider", "framework", "transcript"):
+        with pytest.raises(NothingMeasured, match=f"it looks like {name}, which cannot be imported: .+"):
+            import_traces(ImportRequest((path,), tmp_path / "suite.json", family))
+
+
+def test_a_file_that_is_no_json_is_refused_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("Hello world\n")
+    with pytest.raises(NothingMeasured, match=r"in.txt cannot be read: line 1, column 1"):
+        import_traces(ImportRequest((path,), tmp_path / "suite.json"))
+
+
+def test_a_file_in_a_stream_to_the_interface_is_in_its_answer(tmp_path: Path) -> None:
+    path = tmp_path / "stream.txt"
+    path.write_text(
+        later(
+            {"type": "file", "url": "data:text/csv;base64,YQ==", "mediaType": "text/csv"}, {"type": "finish"}
+        )
+    )
+    (answer,) = imported("framework", path, tmp_path / "out", strict=True).of("message")
+    assert [part["type"] for part in answer["parts"]] == ["text", "file"]

@@ -14,7 +14,7 @@ import pytest
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.importers.shapes import CALL, shapes_of
-from tests.unit.importers.importing import Result, imported, of_value
+from tests.unit.importers.importing import Result, imported, of_lines, of_value
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
 FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
@@ -69,6 +69,22 @@ def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
     assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
 
 
+@pytest.mark.parametrize(
+    ("read", "later"),
+    [
+        (CALLS, {**CALLS, "id": "c2"}),  # equal calls with ids of their own
+        (CALLS, {**CALLS, "function": {"name": "delete_order", "arguments": '{"id": 8}'}}),  # all have one id
+        (CALLS, {"name": "delete_order", "arguments": {"id": 8}}),  # in no list of calls, without an id
+        (CALLS, {"type": "function", "id": "c2", "later": CALLS["function"]}),  # the id is above
+    ],
+)
+def test_a_call_beside_one_that_resembles_it_is_lost(read: Any, later: Any, tmp_path: Path) -> None:
+    answer = {"role": "assistant", "content": None, "tool_calls": [read], "later": later}
+    result = of_value("provider", [ASKED, answer], tmp_path, name="openai")
+    assert len(result.of("tool_call")) == 1
+    assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
+
+
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
     session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
     call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
@@ -97,6 +113,41 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
             {"messages": [ASKED, {"role": "assistant", "content": "Yes.", "later": 1}]},
             "messages[1].later",
         ),
+        ("framework", {"id": "r", "run_type": "llm", "inputs": {}, "later": 1}, "later"),
+        (
+            "framework",
+            {
+                "id": "r",
+                "run_type": "chain",
+                "inputs": {},
+                "child_runs": [{"child_runs": [{"id": "i", "later": 1}]}],
+            },
+            "child_runs[0].child_runs[0].later",
+        ),
+        (
+            "framework",
+            {"runs": [{"id": "r", "run_type": "llm", "inputs": {}, "later": 1}], "rule_id": "w"},
+            "runs[0].later",
+        ),
+        ("framework", [{"object": "trace.span", "span_data": {}, "later": 1}], "later"),
+        ("framework", {"tasks_output": [{"raw": "Yes.", "later": 1}]}, "tasks_output[0].later"),
+        ("framework", {"type": "llm_call_completed", "timestamp": 1, "event_id": "e", "later": 1}, "later"),
+        ("framework", {"type": "AssistantAgentState", "llm_context": {}, "later": 1}, "later"),
+        ("framework", [{"role": "user", "name": "a", "content": "Hi", "later": 1}], "[0].later"),
+        ("framework", [{"step_number": 1, "observations": "Yes.", "later": 1}], "[0].later"),
+        (
+            "framework",
+            {"one": {"messages": [{"role": "user", "content": [{"toolUse": {}}]}]}, "later": 1},
+            "later",
+        ),
+        ("provider", {"object": "thread.message", "thread_id": "t", "role": "user", "later": 1}, "later"),
+        (
+            "provider",
+            {"messages": {"data": [{"object": "thread.message", "role": "user", "later": 1}]}},
+            "messages.data[0].later",
+        ),
+        ("provider", {"data": [{"query": "Hi"}], "evaluators": ["a"], "later": 1}, "later"),
+        ("provider", {"appName": "a", "events": [], "later": 1}, "later"),
     ],
 )
 def test_a_field_that_no_format_defines_is_said(
@@ -104,6 +155,34 @@ def test_a_field_that_no_format_defines_is_said(
 ) -> None:
     with pytest.raises(InvalidInput, match=re.escape(f"{field}: is not a field of this format")):
         of_value(family, record, tmp_path, strict=True)
+
+
+def test_a_kind_of_event_that_no_format_defines_is_said(tmp_path: Path) -> None:
+    row = {"type": "delegation_sent", "timestamp": 1, "event_id": "e"}
+    with pytest.raises(InvalidInput, match="event of type 'delegation_sent'"):
+        of_value("framework", row, tmp_path, strict=True)
+
+
+def test_what_a_state_holds_beside_its_messages_is_kept(tmp_path: Path) -> None:
+    human = {"type": "human", "content": "Remove order 7."}
+    states = [
+        {"messages": [human], "plan": ["ask"]},
+        {
+            "messages": [human, {"type": "ai", "content": "Done."}],
+            "plan": [],
+            "structured_response": {"a": 1},
+        },
+    ]
+    (case,) = of_lines("framework", states, tmp_path, strict=True).cases
+    assert case["metadata"]["imported"]["state"] == {"plan": ["ask"], "structured_response": {"a": 1}}
+
+
+def test_what_named_conversations_hold_beside_their_messages_is_kept(tmp_path: Path) -> None:
+    called = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}
+    messages = [ASKED, {"role": "assistant", "content": [called]}]
+    value = {"one": {"system_prompt": "Be kind.", "messages": messages}}
+    (case,) = of_value("framework", value, tmp_path).cases
+    assert case["metadata"]["imported"]["record"] == {"system_prompt": "Be kind."}
 
 
 def lost(result: Result) -> list[dict[str, Any]]:

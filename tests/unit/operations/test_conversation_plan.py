@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.cli.suites import plan_text
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.operations.conversation_plan import plan_suite
+from agent_eval.operations.suites import plan_suite
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
 

@@ -68,14 +68,10 @@ def test_standard_error_belongs_to_the_turn_that_wrote_it() -> None:
         ("line(); os.close(1); time.sleep(60)", {}, FailureKind.AGENT_ERROR, "without an answer"),
         ("line(); time.sleep(60)", {"seconds": 0.3}, FailureKind.TIMEOUT, "did not end within 0.3 s"),
         ("line(); print('x' * 9000)", {"stdout_bytes": 100}, FailureKind.OUTPUT_LIMIT, "more than 100 bytes"),
-        (
-            "line(); print('x' * 9000, file=sys.stderr, flush=True); time.sleep(60)",
-            {"stderr_bytes": 100},
-            FailureKind.OUTPUT_LIMIT,
-            "more than 100 bytes to standard error",
-        ),
+        ("line(); print('x' * 9000, file=sys.stderr, flush=True); time.sleep(60)", {"stderr_bytes": 100},
+         FailureKind.OUTPUT_LIMIT, "more than 100 bytes to standard error"),
     ],
-)
+)  # fmt: skip
 def test_a_turn_without_an_answer_ends_the_program(
     code: str, limits: dict[str, float], failure: FailureKind, words: str
 ) -> None:

@@ -77,30 +77,34 @@ def test_supervisor_that_dies_before_it_is_born() -> None:
         SupervisorLink(ours)
 
 
-def test_children_are_ended_on_request_and_others_may_follow() -> None:
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def sleeping() -> tuple[threading.Thread, list[ChildResult]]:
+    """A thread that waits for a child, and where its result will be."""
     ended: list[ChildResult] = []
-
-    def run() -> None:
-        ended.append(run_child(["sleep", "3600"], env={"PATH": os.environ["PATH"]}, limits=ChildLimits(3600)))
-
-    thread = threading.Thread(target=run)
+    limits = ChildLimits(3600)
+    thread = threading.Thread(
+        target=lambda: ended.append(run_child(["sleep", "3600"], env=ENV, limits=limits))
+    )
     thread.start()
+    return thread, ended
+
+
+def test_children_are_ended_on_request_and_others_may_follow() -> None:
+    thread, ended = sleeping()
     deadline = time.monotonic() + 60
     while thread.is_alive() and time.monotonic() < deadline:
         SUPERVISORS.end_children()
         thread.join(0.05)
     assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
-    assert run_child(["true"], env={"PATH": os.environ["PATH"]}).failure is None
+    assert run_child(["true"], env=ENV).failure is None
 
 
 def test_closing_ends_what_runs() -> None:
-    ended: list[ChildResult] = []
     with Supervisors() as supervisors, pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_eval.processes.child.SUPERVISORS", supervisors)
-        environ = {"PATH": os.environ["PATH"]}
-        more = {"env": environ, "limits": ChildLimits(3600)}
-        thread = threading.Thread(target=lambda: ended.append(run_child(["sleep", "3600"], **more)))
-        thread.start()
+        thread, ended = sleeping()
         deadline = time.monotonic() + 60
         while not supervisors._in_use and time.monotonic() < deadline:
             time.sleep(0.01)

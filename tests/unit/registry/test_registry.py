@@ -46,14 +46,10 @@ def waive(store: RegistryStore, **fields: Any) -> Waiver:
     return add_waiver(
         store,
         **{
-            "baseline_name": "main",
-            "approved_by": "qa@example.com",
-            "reason": "known",
-            "case_id": "a",
-            "at": NOW,
-            **fields,
+            "baseline_name": "main", "approved_by": "qa@example.com", "reason": "known", "case_id": "a",
+            "at": NOW, **fields,
         },
-    )
+    )  # fmt: skip
 
 
 def test_a_registry_that_is_not_there_is_empty(store: RegistryStore) -> None:
@@ -125,33 +121,26 @@ def test_a_baseline_of_another_data_set_or_a_broken_pack_is_refused(store: Regis
 
 
 def test_a_promotion_records_who_and_why(store: RegistryStore, pack: Path) -> None:
-    entry, approval = promote_baseline(
-        store, "main", pack, approved_by=" qa@example.com ", rationale="release 2", at=NOW
-    )
+    who = {"approved_by": " qa@example.com ", "rationale": "release 2"}
+    entry, approval = promote_baseline(store, "main", pack, **who, at=NOW)
     assert entry.approval_id == approval.approval_id
-    assert (approval.approved_by, approval.rationale, approval.run_id) == (
-        "qa@example.com",
-        "release 2",
-        "run-1",
-    )
+    stated = (approval.approved_by, approval.rationale, approval.run_id)
+    assert stated == ("qa@example.com", "release 2", "run-1")
     _, second = promote_baseline(store, "next", pack, approved_by="a", rationale="b", at=LATER)
     assert store.read().approvals == [approval, second]
     assert set_baseline(store, "main", pack, at=LATER).approval_id is None
-    assert [entry.action for entry in store.log()] == [
-        "baseline-promote",
-        "baseline-promote",
-        "baseline-set",
-    ]
+    assert [entry.action for entry in store.log()] == ["baseline-promote", "baseline-promote", "baseline-set"]
 
 
 @pytest.mark.parametrize("bad", ["", "   ", "a\nb", "\x1b[31m", "x" * 1_001])
 def test_names_and_words_are_plain_text(store: RegistryStore, pack: Path, bad: str) -> None:
-    with pytest.raises(UsageError):
-        set_baseline(store, bad, pack, at=NOW)
-    with pytest.raises(UsageError):
-        promote_baseline(store, "main", pack, approved_by=bad, rationale="r", at=NOW)
-    with pytest.raises(UsageError):
-        waive(store, reason=bad)
+    for change in (
+        lambda: set_baseline(store, bad, pack, at=NOW),
+        lambda: promote_baseline(store, "main", pack, approved_by=bad, rationale="r", at=NOW),
+        lambda: waive(store, reason=bad),
+    ):
+        with pytest.raises(UsageError):
+            change()
     assert not store.path.exists()
 
 
@@ -183,21 +172,28 @@ def test_a_revoked_waiver_stays_listed_and_holds_no_more(store: RegistryStore) -
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "says", "remedy"),
     [
-        ({"case_id": None}, "waive everything"),
-        ({"case_id": ""}, "case_id is empty"),
-        ({"expires_at": "soon"}, "soon"),
-        ({"expires_at": "2027-02-30"}, "write a time"),
-        ({"expires_at": "2026-05-31"}, "over already"),
-        ({"expires_at": "2027-01-01T00:00:00"}, "no offset"),
-        ({"expires_at": "2026-05-31T00:00:00Z"}, "over already"),
-        ({"expires_at": NOW}, "over already"),
+        ({"case_id": None}, "waive everything", ""),
+        ({"case_id": ""}, "case_id is empty", ""),
+        ({"expires_at": "soon"}, "'soon'", ""),
+        ({"expires_at": "2027-02-30"}, "write a time", ""),
+        ({"expires_at": "31 July"}, "write a time of ISO 8601, such as", "a day, such as 2027-01-31"),
+        ({"expires_at": "2026-05-31"}, "over already", ""),
+        ({"expires_at": "2026-07-31T12:30"}, "has no offset; write 2026-07-31T12:30:00+00:00",
+         "or a time with its offset"),
+        ({"expires_at": "2026-05-31T00:00:00Z"}, "is over already", f"a time after now, which is {NOW}"),
+        ({"expires_at": NOW}, "over already", ""),
     ],
-)
-def test_a_waiver_that_says_too_little_is_refused(store: RegistryStore, fields: Any, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+)  # fmt: skip
+def test_a_waiver_that_says_too_little_is_refused_with_how_to_write_it(
+    store: RegistryStore, fields: Any, says: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
         waive(store, **fields)
+    assert says in refused.value.message
+    assert repr(fields["expires_at"]) in refused.value.message if "expires_at" in fields else True
+    assert remedy in refused.value.remedy
     assert not store.path.exists()
 
 
@@ -302,21 +298,3 @@ def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
     assert path_from_registry("/var/runs/x", elsewhere) == Path("/var/runs/x")
     assert path_for_registry(Path("/srv/runs/x"), elsewhere) == "../runs/x"
     assert path_from_registry("../runs/x", elsewhere) == Path("/srv/runs/x")
-
-
-@pytest.mark.parametrize(
-    ("expires_at", "message", "remedy"),
-    [
-        ("2026-07-31T12:30", "has no offset; write 2026-07-31T12:30:00+00:00", "or a time with its offset"),
-        ("31 July", "write a time of ISO 8601, such as", "a day, such as 2027-01-31"),
-        ("2026-05-31T00:00:00Z", "is over already", f"a time after now, which is {NOW}"),
-    ],
-)
-def test_an_end_is_repeated_as_it_was_given_with_how_to_write_it(
-    store: RegistryStore, expires_at: str, message: str, remedy: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        waive(store, expires_at=expires_at)
-    assert repr(expires_at) in caught.value.message
-    assert message in caught.value.message
-    assert remedy in caught.value.remedy

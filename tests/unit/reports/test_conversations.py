@@ -92,7 +92,7 @@ def test_a_page_has_evaluations_and_all_turns() -> None:
     page = conversation_markdown([conversation()])
     assert "# Refund in time\n\nTags: `refund`\n\n**❌ failed** · score 33.3 % · ended by goal" in page
     assert "**The refund is made** (strict: tool_used; weight 2; accuracy; " in page
-    assert '`"REFUND"` was not used' in page
+    assert "`REFUND` was not used" in page
     assert "(LLM; weight 1; tone)  \n  It greets. (turn 1)" in page
     assert "**Turn 1**\n\nUser:\n\n```text\nHello\n```\n\nAgent:\n\n```text\nHi!\n```" in page
     assert "`GREETING`" in page

@@ -37,7 +37,8 @@ def test_every_report_begins_with_one_headline_and_green_only_where_it_passed(na
     if len(report.suites) == 1 and not report.not_evaluated and name != "hostile":
         [suite] = report.suites
         assert comment.splitlines()[2].endswith(f" {overall(report)} · agent-eval")
-        assert suite.status is GateStatus.PASSED or suite.decision.sentence in comment
+        crash = name == "errors"  # its cause says more than which cases were run again
+        assert suite.status is GateStatus.PASSED or crash or suite.decision.sentence in comment
         terminal = gate_text(suite.decision, "d.json", comparison=suite.comparison)
         assert suite.comparison is None or overall(report) in " ".join(terminal.split())
         assert terminal.startswith("✅") == (report.status is GateStatus.PASSED)

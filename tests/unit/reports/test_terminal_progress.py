@@ -11,7 +11,15 @@ from agent_eval.reports.terminal import progress_bar, progress_text
 
 def test_a_line_says_what_a_person_waits_for() -> None:
     progress = RunProgress(
-        1000, done=250, passed=200, errors=10, retries=3, costs=Costs(1.5), unknown_cost=2, seconds=50
+        1000,
+        done=250,
+        passed=200,
+        errors=10,
+        retries=3,
+        costs=Costs(1.5),
+        unknown_cost=2,
+        seconds=50,
+        ends_at=200,
     )
     assert progress_text(progress) == (
         "250 of 1,000 trials (25 %), 200 passed, 40 failed, 10 errors, 3 retries, $1.5000 and more, "
@@ -23,16 +31,31 @@ def test_a_line_says_what_a_person_waits_for() -> None:
     ("seconds", "said"), [(10, "30 s left"), (100, "5 min 00 s left"), (3600, "3 h 00 min left")]
 )
 def test_the_rest_is_estimated_by_what_this_start_did(seconds: float, said: str) -> None:
-    assert progress_text(RunProgress(600, done=300, resumed=200, seconds=seconds)).endswith(said)
+    counter = Counter(600)
+    for number in range(300):
+        counter.add("passed", NO_COSTS, 0, resumed=number < 200)
+    assert progress_text(counter.progress(seconds=seconds)).endswith(said)
 
 
-def test_the_estimate_never_climbs_while_a_trial_goes_on() -> None:
-    counter = Counter(4)
-    counter.add("passed", NO_COSTS, 0)
-    looks = [counter.progress(seconds=seconds).seconds_left for seconds in (10, 15, 30, 60)]
-    assert looks == [30, 25, 10, 0]
-    counter.add("passed", NO_COSTS, 0)
-    assert counter.progress(seconds=60).seconds_left == 60
+@pytest.mark.parametrize("at_once", [1, 4, 7])
+def test_the_estimate_never_climbs_at_steady_speed(at_once: int) -> None:
+    counter = Counter(30)
+    looks: list[float] = []
+
+    def look(seconds: float) -> None:
+        left = counter.progress(in_flight=at_once, seconds=seconds).seconds_left
+        looks.extend([] if left is None else [left])
+
+    for done in range(30):
+        wave = done // at_once
+        if done % at_once == 0:
+            look(wave + 0.1)
+            look(wave + 0.9)
+        counter.add("passed", NO_COSTS, 0)
+        look(wave + 1)
+    assert looks[0] == pytest.approx((30 - at_once) / at_once)
+    assert looks == sorted(looks, reverse=True)
+    assert looks[-1] == 0
 
 
 def test_nothing_is_estimated_before_the_first_or_after_the_last() -> None:
@@ -56,6 +79,7 @@ LARGE = RunProgress(
     costs=Costs(12.3456),
     unknown_cost=1,
     seconds=900,
+    ends_at=7_300,
 )
 
 
@@ -64,7 +88,15 @@ LARGE = RunProgress(
 )
 def test_bar__says_everything_in_a_terminal_of_usual_width(columns: int) -> None:
     progress = RunProgress(
-        40, done=15, passed=12, errors=1, costs=Costs(0.18), unknown_cost=1, seconds=7, in_flight=8
+        40,
+        done=15,
+        passed=12,
+        errors=1,
+        costs=Costs(0.18),
+        unknown_cost=1,
+        seconds=7,
+        ends_at=19,
+        in_flight=8,
     )
     bar = progress_bar(progress, columns)
     assert len(bar) < columns

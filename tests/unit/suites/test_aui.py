@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,28 +173,18 @@ FAULTS: list[tuple[str, Any, list[str]]] = [
     ("kind null", suite({**LLM, "strict": None}), ["$.tests[0].evaluations[0].strict"]),
     ("kind llm", suite({**LLM, "strict": "llm"}), ["$.tests[0].evaluations[0].strict"]),
     ("kind a list", suite({**LLM, "strict": ["escalated"]}), ["$.tests[0].evaluations[0].strict"]),
-    *[
-        (f"{kind} without {field}", suite({**LLM, "strict": kind, **without(field, given)}), [place])
-        for kind in STRICT_KINDS
-        for given in [dict.fromkeys(FIELDS[kind], "X")]
-        for field in FIELDS[kind]
-        for place in [f"$.tests[0].evaluations[0].{field}"]
-    ],
+    *[(f"{kind} without {field}", suite({**LLM, "strict": kind, **without(field, given)}),
+        [place]) for kind in STRICT_KINDS for given in [dict.fromkeys(FIELDS[kind],
+        "X")] for field in FIELDS[kind] for place in [f"$.tests[0].evaluations[0].{field}"]],
     ("18 toolName empty", suite({**TOOL, "toolName": ""}), ["$.tests[0].evaluations[0].toolName"]),
-    *[
-        (f"24 beforeTurn {value!r}", suite({**BEFORE, "beforeTurn": value}), [place])
-        for value in (0, -1, 2.5, "3", True, None)
-        for place in ["$.tests[0].evaluations[0].beforeTurn"]
-    ],
+    *[(f"24 beforeTurn {value!r}", suite({**BEFORE, "beforeTurn": value}), [place]) for value in (0, -1, 2.5,
+        "3", True, None) for place in ["$.tests[0].evaluations[0].beforeTurn"]],
     ("30 beforeTurn of another", suite({**TOOL, "beforeTurn": 3}), ["$.tests[0].evaluations[0].beforeTurn"]),
     ("toolName without strict", suite({**LLM, "toolName": "R"}), ["$.tests[0].evaluations[0].toolName"]),
-    *[
-        (f"43 paramValue {value!r}", suite({**PARAM, "paramValue": value}), [place])
-        for value in ("", None, "undefined", [], {})
-        for place in ["$.tests[0].evaluations[0].paramValue"]
-    ],
+    *[(f"43 paramValue {value!r}", suite({**PARAM, "paramValue": value}), [place]) for value in ("", None,
+        "undefined", [], {}) for place in ["$.tests[0].evaluations[0].paramValue"]],
     ("unknown field", suite({**TOOL, "toolname": "R"}), ["$.tests[0].evaluations[0].toolname"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("payload", "expected"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS])
@@ -249,14 +240,9 @@ def test_all_faults_are_listed_in_the_order_of_the_tests(tmp_path: Path) -> None
     }
     payload["tests"] += [bad, copy.deepcopy(payload["tests"][0])]
     assert places(tmp_path, payload) == [
-        "$.agentId",
-        "$.tests[1].guidelines",
-        "$.tests[1].turns",
-        "$.tests[1].evaluations[0].criterion",
-        "$.tests[1].evaluations[0].toolName",
-        "$.tests[1].evaluations[1].strict",
-        "$.tests[2].name",
-    ]
+        "$.agentId", "$.tests[1].guidelines", "$.tests[1].turns", "$.tests[1].evaluations[0].criterion",
+        "$.tests[1].evaluations[0].toolName", "$.tests[1].evaluations[1].strict", "$.tests[2].name",
+    ]  # fmt: skip
 
 
 def test_a_fault_names_the_test_and_says_how_many_more_there_are(tmp_path: Path) -> None:
@@ -279,26 +265,27 @@ def test_a_thousand_tests_are_read_and_their_faults_counted(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("payload", "place"),
+    ("payload", "places"),
     [
-        (suite(owner="team"), "$.owner"),
-        (suite(model="gpt-4o"), "$.model"),
-        (in_test(systemPrompt="Be brief."), "$.tests[0].systemPrompt"),
-        (in_test(turns=[{"user": "AUTO"}]), "$.tests[0].turns[0].user"),
-        (suite({**BEFORE, "beforeTurn": 1}), "$.tests[0].evaluations[0].beforeTurn"),
-        (suite({**BEFORE, "beforeTurn": 10}), "$.tests[0].evaluations[0].beforeTurn"),
+        (suite(owner="team"), ["$.owner"]),
+        (suite(model="gpt-4o"), ["$.model"]),
+        (in_test(systemPrompt="Be brief."), ["$.tests[0].systemPrompt"]),
+        (in_test(turns=[{"user": "AUTO"}]), ["$.tests[0].turns[0].user"]),
+        (suite({**BEFORE, "beforeTurn": 1}), ["$.tests[0].evaluations[0].beforeTurn"]),
+        (suite({**BEFORE, "beforeTurn": 10}), ["$.tests[0].evaluations[0].beforeTurn"]),
+        (suite(LLM, BEFORE, {**LLM, "strict": "param_exists", "paramName": "order"}), []),
+        (suite({**LLM, "strict": "integration_called", "integrationCode": "crm"}), []),
     ],
 )
-def test_what_is_odd_is_a_warning(tmp_path: Path, payload: dict[str, Any], place: str) -> None:
-    report = validate_suite(written(tmp_path, payload))
-    assert report.passed
-    assert [problem.place for problem in report.warnings] == [place]
-
-
-def test_evaluations_as_specified_draw_no_warning(tmp_path: Path) -> None:
-    stated = [LLM, BEFORE, {**LLM, "strict": "param_exists", "paramName": "order"}]
-    stated.append({**LLM, "strict": "integration_called", "integrationCode": "crm"})
-    assert validate_suite(written(tmp_path, in_test(evaluations=stated))).warnings == []
+def test_what_is_odd_is_a_warning_in_yaml_as_well(
+    tmp_path: Path, payload: dict[str, Any], places: list[str]
+) -> None:
+    path = written(tmp_path, payload)
+    for each in (path, Path(shutil.copy(path, tmp_path / "suite.yaml"))):
+        report = validate_suite(each)
+        assert report.passed
+        assert [problem.place for problem in report.warnings] == places
+        assert open_suite(each).case_count == 1
 
 
 def test_the_suite_and_the_judge_know_the_same_strict_evaluations() -> None:
@@ -307,8 +294,3 @@ def test_the_suite_and_the_judge_know_the_same_strict_evaluations() -> None:
         optional = {"beforeTurn"} if kind == "tool_not_used" else set()
         assert own_fields(kind) == {*required, *optional}
         StrictEvaluation.model_validate({**LLM, "strict": kind, **dict.fromkeys(required, "X")})
-
-
-def test_a_suite_of_conversations_may_be_yaml(tmp_path: Path) -> None:
-    path = written(tmp_path, suite()).rename(tmp_path / "suite.yaml")
-    assert open_suite(path).case_count == 1

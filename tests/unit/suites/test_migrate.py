@@ -20,43 +20,24 @@ OLD: dict[str, Any] = {
     "dataset_id": "d",
     "metadata": {"schema_version": "0.1.0", "owner": "qa"},
     "team": "x",
-    "cases": [
-        {
-            "case_id": "a",
-            "expected": {"total": 3},
-            "regex": ["^x"],
-            "tool_contracts": {"t": {"required": ["id"], "forbidden": ["all"], "note": 1}, "odd": 3},
-            "trace": [{"actor": "agent", "type": "message"}, {"actor": "agent", "type": "message"}],
-            "own": [1],
-        }
-    ],
-}
+    "cases": [{"case_id": "a", "expected": {"total": 3}, "regex": ["^x"],
+        "tool_contracts": {"t": {"required": ["id"], "forbidden": ["all"], "note": 1}, "odd": 3},
+        "trace": [{"actor": "agent", "type": "message"}, {"actor": "agent", "type": "message"}], "own": [1]}],
+}  # fmt: skip
 
 
 def test_old_names_become_current_ones_and_the_rest_stays() -> None:
     before = copy.deepcopy(OLD)
     migrated = migrate(OLD)
     assert before == OLD
+    contracts = {"t": {"required_args": ["id"], "forbidden_args": ["all"], "note": 1}, "odd": 3}
+    case = {"case_id": "a", "expected_output": {"total": 3}, "regex_patterns": ["^x"], "own": [1]}
+    trace = [{"idx": number, "actor": "agent", "type": "message"} for number in (0, 1)]
     assert migrated == {
         "dataset_id": "d",
         "metadata": {"schema_version": "1.2.0", "owner": "qa"},
         "team": "x",
-        "cases": [
-            {
-                "case_id": "a",
-                "expected_output": {"total": 3},
-                "regex_patterns": ["^x"],
-                "tool_contracts": {
-                    "t": {"required_args": ["id"], "forbidden_args": ["all"], "note": 1},
-                    "odd": 3,
-                },
-                "trace": [
-                    {"idx": 0, "actor": "agent", "type": "message"},
-                    {"idx": 1, "actor": "agent", "type": "message"},
-                ],
-                "own": [1],
-            }
-        ],
+        "cases": [{**case, "tool_contracts": contracts, "trace": trace}],
     }
 
 

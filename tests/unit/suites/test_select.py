@@ -85,16 +85,12 @@ def test_cases_have_one_of_the_texts_and_one_of_the_tags(
     ("texts", "tags", "message", "remedy"),
     [
         (("Canzel",), (), "no case with a name with 'Canzel'", "Did you mean 'Cancel'?"),
-        (
-            (),
-            ("critcal",),
-            "no case with the tag 'critcal'",
-            "Did you mean 'critical'? Its tags are critical, refund.",
-        ),
+        ((), ("critcal",), "no case with the tag 'critcal'",
+         "Did you mean 'critical'? Its tags are critical, refund."),
         (("late",), ("critical",), "a name with 'late' and the tag 'critical'", "Its tags are"),
         ((), ("Refund",), "the tag 'Refund'", "Did you mean 'refund'?"),
     ],
-)
+)  # fmt: skip
 def test_a_filter_that_leaves_nothing_is_refused(
     source: SuiteSource, texts: tuple[str, ...], tags: tuple[str, ...], message: str, remedy: str
 ) -> None:

@@ -30,11 +30,8 @@ def found(**fields: Any) -> list[tuple[str, str]]:
         ({"regexes": ["a"]}, "regexes", "regex_patterns"),
         ({"jsonschema": {}}, "jsonschema", "json_schema"),
         ({"policy": {"forbiden_tools": []}}, "policy.forbiden_tools", "forbidden_tools"),
-        (
-            {"tool_contracts": {"pay": {"required_arg": []}}},
-            "tool_contracts.pay.required_arg",
-            "required_args",
-        ),
+        ({"tool_contracts": {"pay": {"required_arg": []}}}, "tool_contracts.pay.required_arg",
+         "required_args"),
         ({"tool_contracts": {"pay": {"require": []}}}, "tool_contracts.pay.require", "required_args"),
         ({"trace": [CALL, {**CALL, "outputs": 1}]}, "trace[1].outputs", "output"),
         ({"trials": [{"trace": [], "meta_data": {}}]}, "trials[0].meta_data", "metadata"),
@@ -42,19 +39,13 @@ def found(**fields: Any) -> list[tuple[str, str]]:
         ({"metadata": {"final_outputs": {}}}, "metadata.final_outputs", "final_output"),
         ({"metadata": {"allowedTools": []}}, "metadata.allowedTools", "allowed_tools"),
         ({"turns": [{"input": 1, "expected_ouput": 1}]}, "turns[0].expected_ouput", "expected_output"),
-        (
-            {"turns": [{"input": 1, "expected_tool_calls": [{"tool": "pay", "argument": {}}]}]},
-            "turns[0].expected_tool_calls[0].argument",
-            "arguments",
-        ),
+        ({"turns": [{"input": 1, "expected_tool_calls": [{"tool": "pay", "argument": {}}]}]},
+         "turns[0].expected_tool_calls[0].argument", "arguments"),
         ({"conversation": {"guideline": "x"}}, "conversation.guideline", "guidelines"),
-        (
-            {"trials": [{"trace": [], "metadata": {"trajectory_matches": {}}}]},
-            "trials[0].metadata.trajectory_matches",
-            "trajectory_match",
-        ),
+        ({"trials": [{"trace": [], "metadata": {"trajectory_matches": {}}}]},
+         "trials[0].metadata.trajectory_matches", "trajectory_match"),
     ],
-)
+)  # fmt: skip
 def test_a_misspelt_key_is_found_with_the_nearest_name(
     fields: dict[str, Any], place: str, meant: str
 ) -> None:

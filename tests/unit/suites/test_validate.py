@@ -39,62 +39,40 @@ def errors(path: Path, **options: Any) -> list[tuple[str, str]]:
     return [(problem.place, problem.message) for problem in validate_suite(path, **options).errors]
 
 
+def warned(path: Path) -> list[str]:
+    report = validate_suite(path, strict=True)
+    assert report.passed
+    return [problem.message for problem in report.warnings]
+
+
 @pytest.mark.parametrize("name", ["s.json", "s.jsonl", "s.yaml"])
 @pytest.mark.parametrize("strict", [False, True])
 def test_correct_suite_passes(tmp_path: Path, name: str, strict: bool) -> None:
     report = validate_suite(write(tmp_path / name, suite()), strict=strict, require_version="1.2.0")
     assert report.passed
-    assert report.to_json() == {
-        "input": str(tmp_path / name),
-        "passed": True,
-        "format": "cases",
-        "schema_version": "1.2.0",
-        "case_count": 1,
-        "error_count": 0,
-        "warning_count": 0,
-        "errors": [],
-        "warnings": [],
-    }
+    counts = {"case_count": 1, "error_count": 0, "warning_count": 0, "errors": [], "warnings": []}
+    told = {"input": str(tmp_path / name), "passed": True, "format": "cases", "schema_version": "1.2.0"}
+    assert report.to_json() == {**told, **counts}
 
 
 def test_unknown_fields_are_listed_by_path_when_strict(tmp_path: Path) -> None:
-    payload = suite(
-        owner="x",
-        cases=[
-            {
-                "case_id": "a",
-                "note": 1,
-                "trace": [EVENT, {**EVENT, "tokens": 3}],
-                "metadata": {"anything": 1},
-            }
-        ],
-    )
-    path = write(tmp_path / "s.jsonl", payload)
+    case = {"case_id": "a", "note": 1, "trace": [EVENT, {**EVENT, "tokens": 3}], "metadata": {"anything": 1}}
+    path = write(tmp_path / "s.jsonl", suite(owner="x", cases=[case]))
     assert validate_suite(path).passed
     report = validate_suite(path, strict=True)
-    assert [problem.place for problem in report.errors] == [
-        "$.owner",
-        "$.cases[0].note",
-        "$.cases[0].trace[1].tokens",
-    ]
+    places = ["$.owner", "$.cases[0].note", "$.cases[0].trace[1].tokens"]
+    assert [problem.place for problem in report.errors] == places
     assert [(problem.case_id, problem.line) for problem in report.errors[:2]] == [(None, 1), ("a", 2)]
     assert all(problem.remedy for problem in report.errors)
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_misspelt_keys_are_errors_once_each(tmp_path: Path, strict: bool) -> None:
-    case = {
-        "case_id": "a",
-        "tool_contracts": {"t": {"require": []}},
-        "policy": {"forbiden_tools": []},
-        "metadata": {"final_outputs": {}},
-    }
+    case = {"case_id": "a", "tool_contracts": {"t": {"require": []}}, "policy": {"forbiden_tools": []}}
+    case["metadata"] = {"final_outputs": {}}
     report = validate_suite(write(tmp_path / "s.jsonl", suite(cases=[case])), strict=strict)
-    assert sorted(problem.place for problem in report.errors) == [
-        "$.cases[0].metadata.final_outputs",
-        "$.cases[0].policy.forbiden_tools",
-        "$.cases[0].tool_contracts.t.require",
-    ]
+    keys = ("metadata.final_outputs", "policy.forbiden_tools", "tool_contracts.t.require")
+    assert sorted(problem.place for problem in report.errors) == [f"$.cases[0].{key}" for key in keys]
 
 
 def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
@@ -146,23 +124,16 @@ def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_suite_without_cases_is_warned_of(tmp_path: Path) -> None:
-    report = validate_suite(write(tmp_path / "s.json", suite(cases=[])), strict=True)
-    assert report.passed
-    assert [problem.message for problem in report.warnings] == ["the suite has no cases"]
-
-
 @pytest.mark.parametrize("version", ["0.1.0", "1.0.0", "1.2.0"])
 def test_old_names_are_warned_of_in_versions_that_have_others(tmp_path: Path, version: str) -> None:
     cases = [{"case_id": "a", "expected": 1, "regex": [], "tool_contracts": {"t": {"required": ["x"]}}}]
     payload = suite(cases=cases, metadata={"schema_version": version})
-    report = validate_suite(write(tmp_path / "s.json", payload), strict=True)
-    assert report.passed
-    assert [problem.message for problem in report.warnings] == [
+    assert warned(write(tmp_path / "s.json", payload)) == [
         "expected is the old name of expected_output",
         "regex is the old name of regex_patterns",
         "tool_contracts.t.required is the old name of required_args",
     ] * (version == "1.2.0")
+    assert warned(write(tmp_path / "s.json", suite(cases=[]))) == ["the suite has no cases"]
 
 
 def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
@@ -173,37 +144,30 @@ def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
     assert not report.passed
 
 
-def test_problem_says_where_in_plain_data(tmp_path: Path) -> None:
-    path = write(tmp_path / "s.jsonl", suite(cases=[{"case_id": "a", "trace": 3}]))
-    assert validate_suite(path).to_json()["errors"] == [
-        {
-            "place": "$.cases[0].trace",
-            "message": "trace must be an array, not 3",
-            "remedy": "Write it as an array, for example [].",
-            "case_id": "a",
-            "line": 2,
-        }
-    ]
+TURNS = [{"input": "one"}, {"input": "two", "expected_tool_calls": [{"tool": "pay"}]}]
+NO_TOOL = [{"input": 1, "expected_tool_calls": [{"tool": ""}]}]
 
 
-def test_a_case_has_an_input_or_turns(tmp_path: Path) -> None:
-    def problems(**fields: Any) -> list[tuple[str, str]]:
-        return errors(write(tmp_path / "s.json", suite(cases=[{"case_id": "a", **fields}])))
-
-    turns = [{"input": "one"}, {"input": "two", "expected_tool_calls": [{"tool": "pay"}]}]
-    assert problems(turns=turns) == problems(input="one", turns=turns) == []
-    assert problems(input="none", turns=turns) == [
-        ("$.cases[0].turns", "a case with turns has no input beside theirs")
-    ]
-    assert problems(turns=[{"expected_output": "1"}]) == [
-        ("$.cases[0].turns[0]", "a turn needs an input, or auto")
-    ]
-    assert problems(turns=[{"input": 1, "expected_tool_calls": [{"tool": ""}]}]) == [
-        (
-            "$.cases[0].turns[0].expected_tool_calls[0].tool",
-            'turns[0].expected_tool_calls[0].tool must be a non-empty string, not ""',
-        )
-    ]
+@pytest.mark.parametrize(
+    ("fields", "place", "message"),
+    [
+        ({"turns": TURNS}, None, ""),
+        ({"turns": TURNS, "input": "one"}, None, ""),
+        ({"turns": TURNS, "input": "none"}, "turns", "a case with turns has no input beside theirs"),
+        ({"turns": [{"expected_output": "1"}]}, "turns[0]", "a turn needs an input, or auto"),
+        ({"turns": NO_TOOL}, "turns[0].expected_tool_calls[0].tool",
+         'turns[0].expected_tool_calls[0].tool must be a non-empty string, not ""'),
+        ({"trace": 3}, "trace", "trace must be an array, not 3"),
+    ],
+)  # fmt: skip
+def test_a_case_has_an_input_or_turns_and_a_problem_says_where(
+    tmp_path: Path, fields: dict[str, Any], place: str | None, message: str
+) -> None:
+    path = write(tmp_path / "s.jsonl", suite(cases=[{"case_id": "a", **fields}]))
+    found = [problem.to_json() for problem in validate_suite(path).errors]
+    assert all(problem.pop("remedy") for problem in found)
+    told = {"place": f"$.cases[0].{place}", "message": message, "case_id": "a", "line": 2}
+    assert found == ([told] if place is not None else [])
 
 
 OWN = {"turn": "first", "parts": [{"text": "x"}], "usage": "much"}

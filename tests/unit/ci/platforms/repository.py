@@ -16,11 +16,7 @@ class Repository:
 
     def __init__(self, top: Path) -> None:
         self.top = top
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(top.parent),
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
+        self.environ = {"PATH": os.environ["PATH"], "HOME": str(top.parent), "GIT_CONFIG_NOSYSTEM": "1"}
         top.mkdir(parents=True)
         self.git("init", "--quiet", "--initial-branch=main")
         self.server = top.with_name(f"{top.name}.git")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from agent_eval.judges.builtin.final_output import last_number
-from tests.unit.judges.traces import Events, Row, asks, judge, says, uses
+from tests.unit.judges.traces import Events, Row, asks, says, uses
 
 WRONG, NOTHING, REFUSED = "failed contract_violation", "error missing_output", "refused expected_output"
 EXACTLY = " (expected_output without a mode: compared exactly)"
-VALUES, FIELD = {"mode": "values"}, "refused metadata.final_output"
+FIELD = "refused metadata.final_output"
 
 
 def final(
@@ -174,7 +174,7 @@ ROWS = [
     final("Sure: {}", {"a": 1}, "failed parse_error"),
     final(False, False, "passed"),
     final("true", False, WRONG),
-    *(final(output, wanted, gives, config=VALUES) for output, wanted, gives in IN_VALUES),
+    *(final(output, wanted, gives) for output, wanted, gives in IN_VALUES),
     final("It is Paris.", "P[a-z]+s", "passed", mode="regex"),
     final("It is paris.", "P[a-z]+s", WRONG, mode="regex"),
     final("It is paris.", "P[a-z]+s", "passed", mode="regex", ignore_case=True),
@@ -231,18 +231,6 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_verdicts(row: Row) -> None:
     row.check("final_output")
-
-
-def test_a_text_that_no_mode_says_how_to_compare_is_not_checked_and_says_so() -> None:
-    for more, outcome, evidence in (
-        ({}, "skipped", {"answer_not_checked": True}),
-        ({"contains": ["Rome"]}, "passed", {"answer_not_checked": True}),
-        ({"mode": "exact"}, "failed", {"problems": ['the final output is "Rome" instead of "Paris"']}),
-    ):
-        fields = {"expected_output": "Paris", "metadata": {"final_output": more}}
-        verdict = judge("final_output", says("Rome"), config=VALUES, **fields)
-        assert (verdict.outcome.value, verdict.evidence) == (outcome, evidence)
-        assert outcome != "skipped" or verdict.reason.startswith("answer not checked: ")
 
 
 def of_turns(title: str, *events: Events, wanted: list[Any], gives: str, **fields: Any) -> Row:

@@ -43,11 +43,7 @@ class BuildkiteRunner(BuildRunner):
         self.repository.check_out(commit)
         if number not in self.buildkite.builds:
             self.buildkite.add_build(number, commit=commit)
-        variables = {
-            "BUILDKITE_BRANCH": "main",
-            "BUILDKITE_COMMIT": commit,
-            "BUILDKITE_SOURCE": source,
-        }
+        variables = {"BUILDKITE_BRANCH": "main", "BUILDKITE_COMMIT": commit, "BUILDKITE_SOURCE": source}
         step = self._start(number, variables, inputs)
         self.buildkite.add_artifact(number, EVIDENCE, self.evidence())
         return step

@@ -1,10 +1,9 @@
-"""Outside CI: the comment is a file and is printed; with a store, runs are files in it."""
+"""Outside CI: the comment is a file and is printed; with a store, runs are files in it, with counts."""
 
 from __future__ import annotations
 
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,18 @@ import pytest
 from agent_eval.ci.earlier import Asked, NoHistory
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.errors import ExitCode
+from agent_eval.errors import ExitCode, InvalidInput
+from agent_eval.evidence.derived import write_output
+from agent_eval.evidence.reader import open_pack
+from agent_eval.history.records import HISTORY, encode, read_history
 from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.jobs import settings_of
 from tests.unit.ci.platforms.repository import Repository
+from tests.unit.history.made import made_run
 
-CLOCK = {"AGENT_EVAL_CLOCK": "2026-11-21T08:00:00+00:00"}
+OUT = Path("agent-eval-out")
 
 
 @pytest.fixture
@@ -32,46 +35,48 @@ def local(printed: io.StringIO) -> LocalDirectory:
     return LocalDirectory(settings_of().for_platform, {}, printed)
 
 
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    made = Repository(tmp_path / "checkout")
-    monkeypatch.chdir(made.top)
-    return made
-
-
 class Shop:
     """A checkout with a suite, judged by `agent-eval ci` again and again."""
 
     def __init__(self, repository: Repository, store: Path) -> None:
-        self.repository, self.store, self.log = repository, store, ""
+        self.repository, self.store, self.log, self.days = repository, store, "", 0
 
-    def evaluate(self, *, bad: tuple[int, ...] = (), **flags: str) -> ExitCode:
-        """Judge four orders, of which those in `bad` fail."""
-        (self.repository.top / "suite.json").write_text(
-            json.dumps(make_suite(*orders(bad=bad), dataset_id="shop"))
-        )
+    def evaluate(self, *, bad: tuple[int, ...] = (), suite: str = "suite.json", **flags: str) -> ExitCode:
+        """Judge four orders a day later, of which those in `bad` fail."""
+        self.write("suite.json", json.dumps(make_suite(*orders(bad=bad))))
+        return self.job(suite=suite, **{"max_regressed_cases": "0", **flags})
+
+    def job(self, **flags: str) -> ExitCode:
+        self.days += 1
+        given = {"baseline_store": str(self.store), **flags}
+        clock = {"AGENT_EVAL_CLOCK": f"2026-11-{self.days:02d}T08:00:00+00:00"}
         stream = io.StringIO()
-        given = {
-            "suite": "suite.json",
-            "max-regressed-cases": "0",
-            "baseline-store": str(self.store),
-            **{name.replace("_", "-"): value for name, value in flags.items()},
-        }
-        code = run_job(given, {**self.repository.environ, **CLOCK}, stream)
+        named = {name.replace("_", "-"): value for name, value in given.items()}
+        code = run_job(named, {**self.repository.environ, **clock}, stream)
         self.log = stream.getvalue()
         return code
+
+    def write(self, name: str, text: str) -> None:
+        (self.repository.top / name).write_text(text)
 
     def outputs(self, number: int) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.store / "runs" / str(number) / "outputs.json").read_text())
         return found
 
+    def carried(self) -> list[tuple[int, int]]:
+        """Passed and all cases of each run in the evidence that was left last, the newest first."""
+        records = read_history(open_pack(OUT / "shop"))
+        return [(sum(case.passed for case in run.cases.values()), len(run.cases)) for run in records]
+
     @property
     def comment(self) -> Path:
-        return self.repository.top / "agent-eval-out" / "comment.md"
+        return self.repository.top / OUT / "comment.md"
 
 
 @pytest.fixture
-def shop(repository: Repository, tmp_path: Path) -> Shop:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    repository = Repository(tmp_path / "checkout")
+    monkeypatch.chdir(repository.top)
     return Shop(repository, tmp_path / "store")
 
 
@@ -94,7 +99,7 @@ def test_what_a_platform_itself_warns_of_is_redacted(tmp_path: Path, printed: io
 
 
 def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
-    repository: Repository, local: LocalDirectory, printed: io.StringIO
+    shop: Shop, local: LocalDirectory, printed: io.StringIO
 ) -> None:
     with pytest.raises(NoHistory, match="--baseline"):
         list(local.earlier_runs(Asked(branches=("main",))))
@@ -102,7 +107,7 @@ def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
     local.write_summary("x")
     local.write_outputs({"outcome": "passed"})
     assert printed.getvalue() == ""
-    assert [path.name for path in repository.top.iterdir() if path.name != ".git"] == ["README"]
+    assert [path.name for path in shop.repository.top.iterdir() if path.name != ".git"] == ["README"]
 
 
 @pytest.mark.parametrize("stores", [False, True])
@@ -126,20 +131,7 @@ def test_a_comment_of_the_users_is_not_replaced(shop: Shop) -> None:
 
 def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None:
     assert shop.evaluate(baseline_store="", suite="missing.json") is ExitCode.WRONG_REQUEST
-    assert not (shop.repository.top / "agent-eval-out").exists()
-
-
-def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> None:
-    base = shop.repository.commit()
-    shop.evaluate()
-    shop.repository.commit()
-    shop.evaluate(bad=(3,))
-    shop.repository.branch("topic", base)
-    shop.repository.commit()
-    assert shop.evaluate(bad=(2,)) is ExitCode.NO
-    outputs = shop.outputs(3)
-    assert (outputs["baseline-run-id"], outputs["baseline-sha"]) == ("1", base)
-    assert outputs["regressed-cases"] == "1"
+    assert not OUT.exists()
 
 
 def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
@@ -151,9 +143,9 @@ def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
     shop.evaluate()
     shop.evaluate(bad=(1,))
-    assert shop.evaluate(bad=(1,), baseline_run_id="1") is ExitCode.NO
+    assert shop.evaluate(bad=(1,), baseline="run:1") is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "1"
-    assert shop.evaluate(baseline_run_id="77") is ExitCode.WRONG_REQUEST
+    assert shop.evaluate(baseline="run:77") is ExitCode.WRONG_REQUEST
     assert "The store has no run 77" in shop.log
 
 
@@ -198,15 +190,6 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     assert not (shop.store / "runs" / "2" / "run.json").exists()
 
 
-def test_outputs_are_a_file_of_the_run(shop: Shop) -> None:
-    shop.evaluate(bad=(1,), min_pass_rate="1")
-    outputs = shop.outputs(1)
-    assert (outputs["outcome"], outputs["pass-rate"]) == ("failed", "0.75")
-    assert outputs["comment-url"] == "agent-eval-out/comment.md"
-    assert shop.evaluate(suite="missing.json") is ExitCode.WRONG_REQUEST
-    assert shop.outputs(2)["outcome"] == "error"
-
-
 def test_a_store_that_cannot_be_written_costs_no_decision(shop: Shop) -> None:
     shop.store.write_text("a file")
     assert shop.evaluate() is ExitCode.OK
@@ -227,46 +210,31 @@ def test_outside_a_repository_the_newest_run_is_the_baseline(
     assert shop.outputs(3)["baseline-run-id"] == "2"
 
 
-AGENT = """\
-import json, sys
-task = json.load(sys.stdin)
-calls = [{"tool": name, "arguments": {}} for name in ["lookup_order"]]
-json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
-"""
-
-
-def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Judge an agent on main, and on a branch that is cloned with its last commit alone; the base."""
-    task = {
-        "case_id": "order-1",
-        "input": "Where is order 1?",
-        "policy": {"required_tools": ["lookup_order"]},
-        "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-    }
-    (shop.repository.top / "suite.json").write_text(json.dumps(make_suite(task, dataset_id="shop")))
-    (shop.repository.top / "agent.py").write_text(AGENT)
-    given = {
-        "suite": "suite.json",
-        "agent-command": f"{sys.executable} -S -E agent.py",
-        "baseline-store": str(shop.store),
-    }
-    base = shop.repository.commit()
-    run_job(given, {**shop.repository.environ, **CLOCK}, io.StringIO())
-    shop.repository.git("checkout", "--quiet", "-b", "topic")
-    (shop.repository.top / "agent.py").write_text(AGENT.replace('["lookup_order"]', "[]"))
+def test_a_run_on_another_branch_carries_no_counts_and_leaves_those_of_main(shop: Shop) -> None:
+    shop.evaluate()
+    shop.repository.branch("change", shop.repository.commit())
     shop.repository.commit()
-    shop.repository.git("checkout", "--quiet", "main")
-    source, clone = f"file://{shop.repository.top}", root / "clone"
-    shop.repository.git("clone", "--quiet", "--depth", "1", "--branch", "topic", source, str(clone))
-    monkeypatch.chdir(clone)
-    log = io.StringIO()
-    run_job(given, {**shop.repository.environ, **CLOCK}, log)
-    shop.log = log.getvalue()
-    return base
+    assert shop.evaluate() is ExitCode.OK
+    assert not (OUT / "shop" / HISTORY).exists()
+    shop.repository.git("symbolic-ref", "HEAD", "refs/heads/main")
+    shop.evaluate(bad=(1,), max_regressed_cases="4")
+    assert shop.carried() == [(3, 4), (4, 4)]
 
 
-def test_a_shallow_clone_gets_the_commit_where_it_began(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = run_shallow(shop, tmp_path, monkeypatch)
-    assert shop.outputs(2)["baseline-sha"] == base
+def test_a_run_that_is_no_baseline_is_in_the_history_all_the_same(shop: Shop) -> None:
+    for bad in ((), (1, 2, 3, 4), ()):
+        shop.evaluate(bad=bad, max_regressed_cases="4")
+    assert shop.carried() == [(4, 4), (0, 4), (4, 4)]
+
+
+def test_counts_that_were_changed_or_put_there_from_elsewhere_are_not_used(shop: Shop) -> None:
+    shop.evaluate()
+    history = OUT / "shop" / HISTORY
+    kept = history.read_bytes()
+    history.write_bytes(kept.replace(b'"passed":1', b'"passed":0'))
+    assert shop.evaluate(baseline=str(OUT / "shop"), out="again") is ExitCode.WRONG_REQUEST
+    assert "history/runs.jsonl" in shop.log
+    history.write_bytes(kept)
+    write_output(history, encode(made_run(1, {"order-1": (1, 1)})))
+    with pytest.raises(InvalidInput, match="not that of the run in this pack"):
+        read_history(open_pack(OUT / "shop"))

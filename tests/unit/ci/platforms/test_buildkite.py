@@ -1,14 +1,30 @@
-"""The job on Buildkite: first run, unchanged, regressed, forks, tokens, and the annotation."""
+"""The job on Buildkite: forks, tokens, artifacts, and the annotation."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_eval.ci.platforms.buildkite import same_repository
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
-from tests.unit.ci.platforms.build_runner import EVIDENCE
+from tests.unit.ci.platforms.build_runner import EVIDENCE, at_work, contract, served
 from tests.unit.ci.platforms.buildkite.runner import FORK, BuildkiteRunner
+
+REFUSED = "has secrets and would run a fork's code"
+
+
+@pytest.fixture
+def buildkite() -> Iterator[FakeBuildkite]:
+    yield from served(FakeBuildkite(contract("buildkite")))
+
+
+@pytest.fixture
+def runner(tmp_path: Path, buildkite: FakeBuildkite, monkeypatch: pytest.MonkeyPatch) -> BuildkiteRunner:
+    return at_work(BuildkiteRunner(tmp_path, buildkite), monkeypatch)
 
 
 def test_annotation__has_the_style_of_the_outcome(runner: BuildkiteRunner) -> None:
@@ -27,9 +43,7 @@ def test_annotation__has_the_style_of_the_outcome(runner: BuildkiteRunner) -> No
     "fields",
     [
         {"pull_request": {"id": "12", "base": "main", "repository": FORK}},
-        {"branch": "topic"},
-        {"state": "canceled"},
-        {"state": "blocked"},
+        *({"branch": "topic"}, {"state": "canceled"}, {"state": "blocked"}),
     ],
     ids=str,
 )
@@ -38,7 +52,7 @@ def test_untrusted__builds_at_the_merge_base_are_passed_over(
 ) -> None:
     runner.push(400)
     buildkite.builds[400].update(fields)
-    assert "no finished run of the base" in runner.pull_request().report
+    assert "First run: nothing to compare with" in runner.pull_request().report
     assert buildkite.count("GET", "/artifacts") == 0
 
 
@@ -67,11 +81,9 @@ def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
     assert said in runner.pull_request().report
 
 
-def test_several_artifacts__of_one_build_are_not_chosen_between(
-    runner: BuildkiteRunner, buildkite: FakeBuildkite
-) -> None:
+def test_several_artifacts__of_one_build_are_not_chosen_between(runner: BuildkiteRunner) -> None:
     runner.push(400)
-    buildkite.add_artifact(400, EVIDENCE, b"another")
+    runner.buildkite.add_artifact(400, EVIDENCE, b"another")
     assert "Several jobs" in runner.pull_request().report
 
 
@@ -82,17 +94,23 @@ def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: Buildkite
     assert "has no token" in step.report
 
 
-@pytest.mark.parametrize("source", [FORK, "", "git@git.example:acme/shop-evil.git"])
-def test_fork__beside_a_token_is_refused(runner: BuildkiteRunner, source: str) -> None:
-    step = runner.pull_request(source=source)
-    assert step.code == 2
-    assert "has secrets and would run a fork's code" in step.log
-
-
-def test_no_token__is_an_error_and_no_missing_baseline(runner: BuildkiteRunner) -> None:
-    step = runner.pull_request(buildkite_token="")
-    assert step.code == 4
-    assert "Set `buildkite-token`" in step.report
+@pytest.mark.parametrize(
+    ("how", "code", "said"),
+    [
+        *(({"source": source}, 2, REFUSED) for source in (FORK, "", "git@git.example:acme/shop-evil.git")),
+        ({"buildkite_token": ""}, 4, "Set `buildkite-token`"),
+        ({"baseline": "run:399"}, 2, "no build 399"),
+        ({"environ": {"BUILDKITE_AGENT_ACCESS_TOKEN": "other"}}, 0, "The build was not annotated"),
+        ({"environ": {"BUILDKITE_AGENT_ACCESS_TOKEN": "other"}}, 0, "no token"),
+        ({"environ": {"PATH": "/usr/local/bin:/usr/bin:/bin"}}, 0, "`buildkite-agent` is on the PATH"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong__is_said_and_ends_the_job_unless_it_is_the_annotation(
+    runner: BuildkiteRunner, how: dict[str, Any], code: int, said: str
+) -> None:
+    step = runner.pull_request(**how)
+    assert (step.code, said in step.log + step.report) == (code, True), step.log
 
 
 @pytest.mark.parametrize(
@@ -103,21 +121,7 @@ def test_refused__listing_is_an_error_that_names_the_remedy(
 ) -> None:
     buildkite.fail("GET", "/builds$", status, times=9)
     step = runner.pull_request()
-    assert step.code == 4
-    assert said in step.report
-
-
-def test_annotation__that_fails_leaves_the_decision(runner: BuildkiteRunner) -> None:
-    step = runner.pull_request(environ={"BUILDKITE_AGENT_ACCESS_TOKEN": "other"})
-    assert step.code == 0
-    assert "The build was not annotated" in step.log
-    assert "no token" in step.log
-
-
-def test_annotation__without_the_agents_program_says_so(runner: BuildkiteRunner) -> None:
-    step = runner.pull_request(environ={"PATH": runner.repository.environ["PATH"]})
-    assert step.code == 0
-    assert "`buildkite-agent` is on the PATH" in step.log
+    assert (step.code, said in step.report) == (4, True)
 
 
 def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunner) -> None:
@@ -127,10 +131,7 @@ def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunne
 
 def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
     runner.push(400)
-    assert "named run" in runner.pull_request(baseline_run_id="400").report
-    step = runner.pull_request(501, baseline_run_id="399")
-    assert step.code == 2
-    assert "no build 399" in step.log
+    assert "named run" in runner.pull_request(baseline="run:400").report
 
 
 @pytest.mark.parametrize(
