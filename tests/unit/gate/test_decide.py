@@ -116,8 +116,8 @@ SELDOM = material({"order-1": 0}, runs({"order-1": 1}, 2))
 UNJUDGED_MAIN = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
 FIRST = material({"a": 1, "b": 0})
 BLIND = (
-    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
-    "cases: 10 points are seen in 6 of 10 with 50 cases."
+    "What this run cannot see for certain: a case that now fails half the time (it is noticed in 3 of 10 "
+    "runs), and a loss of 10 points over all 50 cases (in 6 of 10)."
 )
 
 # The material, what reruns give, how it ends, the first sentence; then the base, the policy, or notes.
