@@ -21,7 +21,8 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
 from difflib import SequenceMatcher
@@ -36,6 +37,7 @@ from agent_eval.agents.tools import call_key, canonical, unchanged
 from agent_eval.contracts import SCHEMA_VERSION, TokenUsage, canonical_json
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelReply, ModelRequest, Rung
+from agent_eval.models.retries import time_left
 from agent_eval.storage.json import dumps, read_json, within_64_bits
 from agent_eval.storage.redaction import Redactor
 
@@ -462,6 +464,7 @@ class KeptModel(Model):
     ) -> None:
         self._described, self._store, self._open, self._date = dict(described), store, open_model, date
         self.model = str(described.get("model", ""))
+        self._asking: dict[str, threading.Lock] = {}
 
     @override
     def describe(self) -> dict[str, Any]:
@@ -470,6 +473,18 @@ class KeptModel(Model):
     @override
     def key_of(self, request: ModelRequest) -> str:
         return key_of(key_fields(request, self._described, self._rungs(request)[0]))
+
+    @override
+    @contextmanager
+    def alone(self, request: ModelRequest) -> Iterator[None]:
+        lock = self._asking.setdefault(self.key_of(request), threading.Lock())
+        rest = time_left()
+        has_lock = lock.acquire(timeout=-1 if rest is None else rest)
+        try:
+            yield
+        finally:
+            if has_lock:
+                lock.release()
 
     def _rungs(self, request: ModelRequest) -> tuple[Rung | None, ...]:
         return (None,) if request.reply_schema is None else RUNGS

@@ -29,8 +29,9 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
+from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, Unfinished
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import FailureKind, UsageError
@@ -158,15 +159,15 @@ class _Calls:
         self._loop.call_soon_threadsafe(cancel)
 
 
-class _ToolCaller:
-    """The function `call_tool` of one call."""
+class _ToolCaller(CaseTools):
+    """The tools of one call."""
 
     def __init__(self, number: int, answers: SimpleQueue[dict[str, Any]], channel: Answers) -> None:
         self._number, self._answers, self._channel = number, answers, channel
         self._one_at_a_time = threading.Lock()
 
+    @override
     def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> dict[str, Any]:
-        """Return a tool's `output`, `error` and `source`; the caller records the call, unless it is here."""
         name = orjson.dumps(str(tool).encode("utf-8", "replace").decode())
         fields = (self._number, name, _encoded(arguments), b"true" if is_recorded else b"false")
         with self._one_at_a_time:
@@ -175,12 +176,6 @@ class _ToolCaller:
         if "over" in answer:
             raise RuntimeError(answer["over"])
         return answer
-
-    def __call__(self, tool: str, arguments: Any = None) -> Any:
-        answer = self.answer(tool, {} if arguments is None else arguments, is_recorded=True)
-        if answer["error"] is not None:
-            raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
-        return answer["output"]
 
 
 def _encoded(value: Any) -> bytes:

@@ -16,12 +16,15 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+from typing_extensions import override
+
 from agent_eval.agents.command import TOOLS_VARIABLE
-from agent_eval.agents.frameworks import AgentObject, Unfinished
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import UsageError
@@ -30,7 +33,7 @@ from agent_eval.processes.serving import own_streams
 _WITHOUT_ADDRESS = {"answers": False, "steps": None, "answer_tool": None}
 
 
-class Tools:
+class Tools(CaseTools):
     """The tools of the case, at the address of the attempt."""
 
     def __init__(self, address: str | None) -> None:
@@ -40,33 +43,19 @@ class Tools:
         """Return the `steps` and the `answer_tool` of the attempt, and whether its case has `answers`."""
         return _WITHOUT_ADDRESS if self._address is None else self._ask("GET", None)
 
+    @override
     def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> Mapping[str, Any]:
-        """Answer a call, which the caller reports itself, unless it is recorded here.
-
-        Raises:
-            RuntimeError: The attempt is over.
-        """
         answer = self._ask("POST", {"tool": tool, "arguments": arguments, "recorded": is_recorded})
         if "output" not in answer:
             raise RuntimeError(answer["error"])
         return answer
 
-    def __call__(self, tool: str, arguments: Any = None) -> Any:
-        """Call a tool, as a function with a second parameter does."""
-        answer = self.answer(tool, {} if arguments is None else arguments, is_recorded=True)
-        if answer["error"] is not None:
-            raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
-        return answer["output"]
-
     def _ask(self, method: str, body: Any) -> Mapping[str, Any]:
         if self._address is None:
             raise RuntimeError(f"{TOOLS_VARIABLE} is not set: nothing answers calls of tools")
-        connection = HTTPConnection(self._address.hostname or "", self._address.port)
-        try:
+        with closing(HTTPConnection(self._address.hostname or "", self._address.port)) as connection:
             connection.request(method, self._address.path, None if body is None else json.dumps(body))
             answer: Mapping[str, Any] = json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
         return answer
 
 

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-SHELLS = ("bash", "zsh", "fish")
+_DATA, _CONFIG = ("XDG_DATA_HOME", ".local/share"), ("XDG_CONFIG_HOME", ".config")
+SHELLS = {
+    "bash": (_DATA, "bash-completion/completions/agent-eval"),
+    "zsh": (_DATA, "zsh/site-functions/_agent-eval"),
+    "fish": (_CONFIG, "fish/completions/agent-eval.fish"),
+}
+"""By shell: the file in which it looks for the completion of this program, or can be made to."""
+_NEXT = {
+    "bash": "Open a new shell. Without the package bash-completion, add to ~/.bashrc: source {path}",
+    "zsh": "Add to ~/.zshrc, before compinit: fpath=({path.parent} $fpath)",
+    "fish": "Open a new shell.",
+}
+"""By shell: what makes it read the script."""
 
 
 @click.command(cls=TableCommand, path="completion")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
 def completion(shell: str, install: bool) -> None:
     """Print the completion script of a shell: commands, flags, choices and file names.
 
     With --install, write it to the user's directory of the shell, and say what else the shell needs.
     """
+    from pathlib import Path
+
     from agent_eval.evidence.derived import STDOUT, write_output
     from agent_eval.storage.atomic import write_file
 
@@ -30,9 +40,10 @@ def completion(shell: str, install: bool) -> None:
     if not install:
         write_output(STDOUT, script)
         return
-    path = place_of(shell)
+    (variable, base), place = SHELLS[shell]
+    path = Path(os.environ.get(variable) or Path.home() / base) / place
     write_file(path, script)
-    emit("text", {}, lambda _colour: [f"Wrote {path}", next_step(shell, path)])
+    emit("text", {}, lambda _colour: [f"Wrote {path}", _NEXT[shell].format(path=path)])
 
 
 def script_for(shell: str) -> str:
@@ -47,28 +58,3 @@ def script_for(shell: str) -> str:
     complete = made(agent_eval, {}, PROGRAM, COMPLETION_VARIABLE)
     # Not `source`, which starts bash to find its version: an old one could not use the script anyway.
     return complete.source_template % complete.source_vars()
-
-
-def place_of(shell: str) -> Path:
-    """Return the file in which a shell looks for the completion of this program, or can be made to."""
-    data, config = _base("XDG_DATA_HOME", ".local/share"), _base("XDG_CONFIG_HOME", ".config")
-    return {
-        "bash": data / "bash-completion" / "completions" / "agent-eval",
-        "zsh": data / "zsh" / "site-functions" / "_agent-eval",
-        "fish": config / "fish" / "completions" / "agent-eval.fish",
-    }[shell]
-
-
-def _base(variable: str, default: str) -> Path:
-    from pathlib import Path
-
-    return Path(os.environ.get(variable) or Path.home() / default)
-
-
-def next_step(shell: str, path: Path) -> str:
-    """Say what makes the shell read the script."""
-    if shell == "zsh":
-        return f"Add to ~/.zshrc, before compinit: fpath=({path.parent} $fpath)"
-    if shell == "bash":
-        return f"Open a new shell. Without the package bash-completion, add to ~/.bashrc: source {path}"
-    return "Open a new shell."

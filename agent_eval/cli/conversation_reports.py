@@ -77,12 +77,6 @@ def report_conversations(pack: Path, *, debug: bool) -> tuple[dict[str, Any], li
 
 def score_line(result: SuiteResult) -> str:
     """Say the score of a suite for a terminal, and what is left out of it."""
-    left_out = [
-        f"{number} {words}"
-        for number, words in (
-            (result.error_tests, "ended in an error"),
-            (result.not_evaluated, "not evaluated"),
-        )
-        if number
-    ]
+    counts = ((result.error_tests, "ended in an error"), (result.not_evaluated, "not evaluated"))
+    left_out = [f"{number} {words}" for number, words in counts if number]
     return f"Score: {percent_text(result.score)}" + (f" (without {', '.join(left_out)})" if left_out else "")

@@ -174,10 +174,6 @@ def _number_of(trial: int, row: CaseResultRow) -> int:
     """Return the number from 0 of a trial that a person counts from 1; refuse one that the case has not."""
     trials = len(row.get("trials") or ()) or 1
     if trial > trials:
-        from agent_eval.text.numbers import count
-
-        has = count(trials, "trial")
-        raise UsageError(
-            f"case {row['case_id'][:200]!r} has {has}, and no trial {trial}", remedy=f"Use 1 to {trials}."
-        )
+        has = f"case {row['case_id'][:200]!r} has {count(trials, 'trial')}"
+        raise UsageError(f"{has}, and no trial {trial}", remedy=f"Use 1 to {trials}.")
     return trial - 1

@@ -33,39 +33,36 @@ def show(
     `history drift` holds main against a release, `history health` says which judges earn their cost.
     """
     from agent_eval.history.board import board, recommendation
-    from agent_eval.operations.history import (
-        history_json,
-        quarantine_at,
-        read_histories_at,
-        read_history_at,
-    )
-    from agent_eval.reports.terminal_history import history_text
+    from agent_eval.operations import history
+    from agent_eval.reports import terminal_history as words
     from agent_eval.text.escape import clean
 
-    histories = read_histories_at(where, dataset_id)
+    histories = history.read_histories_at(where, dataset_id)
     stated = own_policy.get("own_policy__quarantine") or ()
     every_run = [record for records in histories.values() for record in records]
-    quarantined, warnings = quarantine_at(policy, every_run, stated)
+    quarantined, warnings = history.quarantine_at(policy, every_run, stated)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     if recommend:
-        from agent_eval.reports.terminal_history import recommendation_json, recommendation_lines
-
-        table = board(read_history_at(where, dataset_id), runs=runs, quarantined=quarantined)
+        table = board(history.read_history_at(where, dataset_id), runs=runs, quarantined=quarantined)
         recommended = recommendation(table, quarantined)
         emit(
             output_format,
-            {**recommendation_json(recommended), "warnings": warnings},
-            lambda _colour: [*warning_lines, *recommendation_lines(recommended, table)],
+            {**words.recommendation_json(recommended), "warnings": warnings},
+            lambda _colour: [*warning_lines, *words.recommendation_lines(recommended, table)],
         )
         return
     boards = {name: board(rows, runs=runs, quarantined=quarantined) for name, rows in histories.items()}
-    described = [history_json(table, warnings) for table in boards.values()]
+    described = [history.history_json(table, warnings) for table in boards.values()]
     emit(
         output_format,
         described[0] if len(described) == 1 else {"datasets": dict(zip(boards, described, strict=True))},
         lambda colour: [
-            *(line for name, table in boards.items() for line in history_text(table, name, colour=colour)),
+            *(
+                line
+                for name, table in boards.items()
+                for line in words.history_text(table, name, colour=colour)
+            ),
             *warning_lines,
         ],
     )

@@ -173,7 +173,8 @@ class CommandGroup(click.Group):
         """Import the command; None if there is no such name."""
         path = self._prefix + cmd_name
         if path in GROUPS:
-            return CommandGroup(cmd_name, prefix=f"{path} ", help=f"{GROUPS[path].summary}.")
+            text, usage = GROUPS[path].summary, {"options_metavar": "", "subcommand_metavar": "COMMAND ..."}
+            return CommandGroup(cmd_name, prefix=f"{path} ", help=f"{text[0].upper()}{text[1:]}.", **usage)
         entry = COMMANDS.get(path)
         if entry is None:
             return None
@@ -197,8 +198,8 @@ class CommandGroup(click.Group):
             raise gone_command(name) or click.UsageError(f"No such command {args[0]!r}.{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, without importing them."""
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them; a group has no options of its own."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, COMMANDS[self._prefix + name].summary) for name in self.list_commands(ctx)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -117,30 +117,19 @@ class Flag(click.Option):
         """Show only the first name, and of a hidden one nothing unless `aui-evals` has it."""
         from agent_eval.cli.main import ALIAS
 
-        hidden, self.hidden = (
-            self.hidden,
-            self.hidden
-            and not (ctx.find_root().info_name == ALIAS and self.opts[0].lstrip("-") in SHOWN_AS_ALIAS),
-        )
-        try:
-            with self._one_name():
-                return super().get_help_record(ctx)
-        finally:
-            self.hidden = hidden
+        names_of_alias = SHOWN_AS_ALIAS if ctx.find_root().info_name == ALIAS else ()
+        if self.hidden and self.opts[0].lstrip("-") not in names_of_alias:
+            return None
+        return super(Flag, self._by_first_name()).get_help_record(ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Name only the first name."""
-        with self._one_name():
-            return super().get_error_hint(ctx)
+        return super(Flag, self._by_first_name()).get_error_hint(ctx)
 
-    @contextmanager
-    def _one_name(self) -> Iterator[None]:
-        names = self.opts
-        self.opts = names[:1]
-        try:
-            yield
-        finally:
-            self.opts = names
+    def _by_first_name(self) -> Flag:
+        flag = copy(self)
+        flag.opts, flag.hidden = self.opts[:1], False
+        return flag
 
 
 _FILES = frozenset({"FILE", "PACK", "DIRECTORY", "FILE|PACK"})

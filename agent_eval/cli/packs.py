@@ -12,10 +12,8 @@ from agent_eval.cli.output import emit, emit_to
 from agent_eval.errors import ExitCode, InvalidPack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from agent_eval.operations.packs import PackFacts
-    from agent_eval.operations.trust import Attested, Signer
+    from agent_eval.operations.trust import Attested
     from agent_eval.operations.verify import Verification
 
 
@@ -215,30 +213,19 @@ def attest(
     """
     import os
 
+    from agent_eval.attestations import keys
+    from agent_eval.operations.trust import Signer
     from agent_eval.operations.trust import attest as attest_pack
 
-    signer = _signer(key, secret, secret_file, os.environ)
+    shared = keys.shared_secret(secret, secret_file, os.environ)
+    signing = None
+    if key is not None:
+        signing = keys.read_signing_key(key)
+    elif (pem := keys.key_from_environment(os.environ)) is not None:
+        signing = keys.parse_signing_key(pem, source=keys.SIGNING_KEY_VARIABLE)
+    signer = Signer(signing, shared)
     attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
     emit_to(out, output_format, attested.to_json(), lambda _colour: _attested_text(attested))
-
-
-def _signer(
-    key_file: Path | None, secret: str | None, secret_file: Path | None, environ: Mapping[str, str]
-) -> Signer:
-    from agent_eval.attestations.keys import (
-        SIGNING_KEY_VARIABLE,
-        key_from_environment,
-        parse_signing_key,
-        read_signing_key,
-        shared_secret,
-    )
-    from agent_eval.operations.trust import Signer
-
-    shared = shared_secret(secret, secret_file, environ)
-    if key_file is not None:
-        return Signer(read_signing_key(key_file), shared)
-    pem = key_from_environment(environ)
-    return Signer(parse_signing_key(pem, source=SIGNING_KEY_VARIABLE) if pem is not None else None, shared)
 
 
 def _attested_text(attested: Attested) -> list[str]:

@@ -122,18 +122,12 @@ def list_suites(output_format: str) -> None:
         for suite in [open_suite(path)]
     ]
     width = max(len(str(row["name"])) for row in suites)
-    emit(
-        output_format,
-        {"suites": suites},
-        lambda _colour: [
-            *(
-                f"{row['name']:<{width}}  {count(int(str(row['tests'])), 'test'):>8}  {row['title']}"
-                for row in suites
-            ),
-            "",
-            "Run one with `agent-eval run NAME --llm-key KEY`; `agent-eval plan NAME` shows what that does.",
-        ],
-    )
+    lines = [
+        f"{row['name']:<{width}}  {count(int(str(row['tests'])), 'test'):>8}  {row['title']}"
+        for row in suites
+    ]
+    run = "Run one with `agent-eval run NAME --llm-key KEY`; `agent-eval plan NAME` shows what that does."
+    emit(output_format, {"suites": suites}, lambda _colour: [*lines, "", run])
 
 
 def _file_of(suite: str) -> Path:

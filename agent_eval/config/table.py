@@ -5,28 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 from agent_eval.config.options import Command, Option
-from agent_eval.config.rows.commands import (
-    ATTESTATIONS,
-    BENCHMARKS,
-    EXPORTS,
-    FORMAT,
-    HISTORY,
-    HTML,
-    IMPORTS,
-    PACKS,
-    REGISTERED,
-    STARTER_FILES,
-)
+from agent_eval.config.rows import commands, job, run
 from agent_eval.config.rows.file import SETTINGS
-from agent_eval.config.rows.job import GATE, JOB
-from agent_eval.config.rows.run import AGENT, CONVERSATIONS, LIMITS, LLM, RUN
 
 ROWS: tuple[Option, ...] = tuple(
     row._replace(goes_to=row.goes_to or row.field, default=row.default or "false" * (row.kind == "switch"))
-    for row in (
-        *(*RUN, *AGENT, *LLM, *CONVERSATIONS, *LIMITS, *GATE, *JOB, *PACKS, *STARTER_FILES, *HTML, *HISTORY),
-        *(*EXPORTS, *IMPORTS, *BENCHMARKS, *ATTESTATIONS, *REGISTERED, *FORMAT, *SETTINGS),
-    )
+    for row in (*run.ROWS, *job.ROWS, *commands.ROWS, *SETTINGS)
 )
 """Every row, those that only packs of earlier versions have among them."""
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.config.options import Kind, Option
+from agent_eval.config.options import SECRET, Kind, Option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,21 +59,17 @@ def texts_of(option: Option, value: Any) -> list[str]:
     return [f"{value:.15g}" if isinstance(value, float) else str(value)]
 
 
-def _text(_option: Option, text: str) -> str:
+def _text(option: Option, text: str) -> str:
     if not text.isprintable():
-        raise WrongValue("a line of text that can be printed")
+        is_public = option.kind not in SECRET
+        wanted = "a line of text that can be printed" if is_public else "a single line"
+        raise WrongValue(wanted, may_be_shown=is_public)
     return text
 
 
 def _url(option: Option, text: str) -> str:
     if not _text(option, text).lower().startswith(("http://", "https://")):
         raise WrongValue("an address such as https://host/path", may_be_shown="@" not in text)
-    return text
-
-
-def _secret(_option: Option, text: str) -> str:
-    if not text.isprintable():
-        raise WrongValue("a single line", may_be_shown=False)
     return text
 
 
@@ -138,13 +134,10 @@ def _whole(option: Option, text: str) -> int:
 
 
 def _seed(_option: Option, text: str) -> int:
-    wanted = WrongValue(f"a whole number of at most {_SEED_BITS + 1} bits")
-    if not _is_digits(text.removeprefix("-")) or len(text) > len(str(-(2**_SEED_BITS))):
-        raise wanted
-    number = int(text)
-    if not -(2**_SEED_BITS) <= number < 2**_SEED_BITS:
-        raise wanted
-    return number
+    is_short = _is_digits(text.removeprefix("-")) and len(text) <= len(str(-(2**_SEED_BITS)))
+    if not (is_short and -(2**_SEED_BITS) <= int(text) < 2**_SEED_BITS):
+        raise WrongValue(f"a whole number of at most {_SEED_BITS + 1} bits")
+    return int(text)
 
 
 def _parallel(_option: Option, text: str) -> int | str:
@@ -205,7 +198,7 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "id": _as_it_is,
     "path": _path,
     "url": _url,
-    "secret": _secret,
+    "secret": _text,
     "private key": _as_it_is,
     "script": _as_it_is,
     "choice": _choice,

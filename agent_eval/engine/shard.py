@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
 from agent_eval.contracts import (
@@ -257,7 +256,7 @@ def judged_rows(suite: SuiteSource, judges: Sequence[Judge], policy: CasePolicy)
     for shard in suite.shards:
         for raw_case, case in suite.read(shard):
             refuse_unjudgeable(judges, raw_case, case, suite.path)
-            yield orjson.loads(_encodable(judge_trials(judges, case, case.recorded, policy))[1])
+            yield result_row(judge_trials(judges, case, case.recorded, policy))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

@@ -465,12 +465,12 @@ def _problems(
             yield f"its {field} in the index does not follow from its trajectory"
 
 
-def written_results(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
-    """Yield the result of every case, in suite order, with the path of its trajectory, reading no further.
+def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
+    """Yield the result of every case that did not pass, in suite order, with the path of its trajectory.
 
     The pack is trusted: use this only for one that this process wrote. `open_pack` verifies others.
 
-    A pack that is not finished yields nothing.
+    Reads no further than it yields; a pack that is not finished yields nothing.
     """
     if not (pack / at.INDEX).exists():
         return
@@ -478,15 +478,14 @@ def written_results(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
         for line in (pack / at.INDEX).read_bytes().splitlines():
             directory = at.case_directory(orjson.loads(line)["case_id"])
             path = pack / at.verdicts_file(directory)
-            yield parse(path.read_bytes(), source=str(path)), at.trajectory_file(directory)
+            row = parse(path.read_bytes(), source=str(path))
+            if not row["passed"]:
+                yield row, at.trajectory_file(directory)
         return
     shard = 0
     while (path := pack / at.verdicts_shard(shard)).exists():
         for line in path.read_bytes().splitlines():
-            yield parse(line, source=str(path)), at.trajectories_shard(shard)
+            row = parse(line, source=str(path))
+            if not row["passed"]:
+                yield row, at.trajectories_shard(shard)
         shard += 1
-
-
-def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
-    """Yield those of `written_results` that are of cases which did not pass."""
-    return ((result, path) for result, path in written_results(pack) if not result["passed"])

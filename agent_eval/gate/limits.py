@@ -226,7 +226,7 @@ def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: boo
         message = f"{done}: an agent that keeps {stated} {few} in {_chance(chance)} of runs."
     else:
         message = (
-            f"{done}, {side} {stated}; too few cases to tell, as an agent that keeps it has "
+            f"{done}, {side} {stated}; too few cases to tell: an agent that keeps to it has "
             f"{'so few' if is_floor else 'so many'} in {_chance(chance)} of runs."
         )
     left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""

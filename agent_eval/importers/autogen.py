@@ -134,10 +134,7 @@ def _message(
         events = [make.event("agent", "state", output={"memory": content})]
     elif kind not in _SAYS_NOTHING:
         diagnostics.unknown(place, f"message of type {kind!r}"[:200])
-    moment = make.timestamp_of(fields.get("created_at"))
-    for made in events:
-        made.update({"agent_name": source} if made["actor"] == "agent" and source is not None else {})
-        made.update({"ts": moment} if moment is not None else {})
+    make.mark(events, agent=source, ts=make.timestamp_of(fields.get("created_at")))
     if events and (tokens := usage_in(fields.get("models_usage"))):
         events[-1]["usage"] = tokens
     return message_of(events, text(fields.get("id")))
@@ -204,8 +201,7 @@ def _context_message(
     if kind == "AssistantMessage" and isinstance(content, list):
         fields = {"type": kind, "tool_calls": content, "thought": fields.get("thought")}
     events = reader.events({name: fields[name] for name in fields if name != "source"}, "messages")
-    for made in events:
-        made.update({"agent_name": source} if made["actor"] == "agent" and source else {})
+    make.mark(events, agent=source)
     return events
 
 

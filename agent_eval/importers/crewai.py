@@ -109,10 +109,8 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
         return [*made, make.agent_message(answered, agent_name=agent)] if answered else made
     events: list[EventFields] = []
     for number, message in enumerate(messages):
-        for fields in MessageReader(place, diagnostics).events(message, f"messages[{number}]"):
-            if fields["actor"] == "agent" and agent is not None:
-                fields["agent_name"] = agent
-            events.append(fields)
+        events += MessageReader(place, diagnostics).events(message, f"messages[{number}]")
+    make.mark(events, agent=agent)
     failures = [mapping(failure) for failure in items(task.get("tool_failures"))]
     for fields in events:
         output = fields.get("output")

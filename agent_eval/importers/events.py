@@ -12,7 +12,7 @@ import base64
 import binascii
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -125,6 +125,15 @@ def tool_result(
 def error_event(error: Any, **fields: Any) -> EventFields:
     """Make the event of an error outside of a tool."""
     return event("agent", "error", error=error, **fields)
+
+
+def mark(made: Iterable[EventFields], *, agent: str | None = None, ts: str | None = None) -> None:
+    """Give the events of the agent its name, and all of them their time, where these are known."""
+    for fields in made:
+        if agent is not None and fields["actor"] == "agent":
+            fields["agent_name"] = agent
+        if ts is not None:
+            fields["ts"] = ts
 
 
 def arguments_of(raw: Any) -> tuple[Any, bool]:

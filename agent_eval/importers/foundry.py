@@ -245,18 +245,12 @@ def _read_alone(value: Any, place: str, diagnostics: Diagnostics) -> list[Conver
     if isinstance(value, list):
         return [_of_row({"response": value}, place, diagnostics)]
     if _is_bundle(value):
-        return [thread_of([(item, place) for item in _bundled(value)], diagnostics)]
-    if _is_dataset(value):
-        return [
-            _of_row(mapping(row), f"{place}.data[{number}]", diagnostics)
-            for number, row in enumerate(value["data"])
-        ]
-    if _is_results(value):
-        return [
-            _of_row(mapping(row), f"{place}.rows[{number}]", diagnostics)
-            for number, row in enumerate(value["rows"])
-        ]
-    return [_of_row(value, place, diagnostics)]
+        thread = [value["thread"]] if isinstance(value.get("thread"), dict) else []
+        bundled = thread + [item for name in _BUNDLED for item in _listed(value.get(name))]
+        return [thread_of([(item, place) for item in bundled], diagnostics)]
+    name = "data" if _is_dataset(value) else "rows" if _is_results(value) else None
+    rows = [("", value)] if name is None else [(f".{name}[{n}]", row) for n, row in enumerate(value[name])]
+    return [_of_row(mapping(row), f"{place}{path}", diagnostics) for path, row in rows]
 
 
 def _is_bundle(value: Mapping[str, Any]) -> bool:
@@ -266,12 +260,6 @@ def _is_bundle(value: Mapping[str, Any]) -> bool:
 
 
 _BUNDLED = ("messages", "runs", "run_steps", "steps")
-
-
-def _bundled(value: Mapping[str, Any]) -> list[Any]:
-    thread = value.get("thread")
-    bundled = [thread] if isinstance(thread, dict) else []
-    return bundled + [item for name in _BUNDLED for item in _listed(value.get(name))]
 
 
 def _listed(value: Any) -> list[Any]:

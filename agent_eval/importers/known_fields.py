@@ -39,10 +39,15 @@ def report_unknown(
             diagnostics.unknown(place, f"{prefix}{field}")
 
 
-def report_unknown_in(value: Any, name: str, place: str, diagnostics: Diagnostics) -> None:
-    """Report the fields that no row has of a record, and of the objects in it; `name`: format and variant."""
+def report_unknown_in(
+    value: Any, name: str, place: str, diagnostics: Diagnostics, *, field: str = ""
+) -> None:
+    """Report the fields that no row has of a value, and of the objects in it.
+
+    `name` is of a format and a variant, `field` where in the record the value is.
+    """
     for row, steps in _places_of(name):
-        for path, fields in _objects(value, steps, ""):
+        for path, fields in _objects(value, steps, field):
             report_unknown(fields, row, place, f"{path}." if path else "", diagnostics)
 
 
@@ -70,8 +75,10 @@ def _objects(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[st
         yield path, value
     else:
         step = steps[0].rstrip("+")
-        for field in value if step == "*" else (step,):
-            inner, where = value.get(field), f"{path}.{field}" if path else field
+        present = [step] if step in value else [name for name in value if step in ("*", snake(name))]
+        for field in present:
+            inner = value[field]
+            where = f"{path}.{field}" if path else field
             yield from _objects(inner, steps[1:], where)
             if steps[0].endswith("+"):
                 yield from _objects(inner, steps, where)
@@ -150,12 +157,25 @@ _MESSAGES = """
     container service_tier system_fingerprint event.name gen_ai.system gen_ai.message.index role_name data
     kwargs lc
 """
+_ADK_CASE = """
+    eval_id conversation conversation_scenario session_input creation_timestamp rubrics final_session_state
+"""
+_ADK_TURN = """
+    invocation_id user_content final_response intermediate_data creation_timestamp rubrics app_details
+"""
 _MESSAGE = " ".join((_MESSAGES, *NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE))
 _KNOWN: Mapping[str, str] = {
     "message": _MESSAGE,
-    "langgraph chunk: data": _MESSAGE,
-    "langgraph chunk: kwargs": _MESSAGE,
+    **dict.fromkeys(("langgraph chunk: data", "langgraph chunk: kwargs"), f"{_MESSAGE} chunk_position"),
     "openai answer": _ANSWERS_OF_OPENAI,
+    "openai answer: choices": """
+        index message finish_reason logprobs delta text stop_reason native_finish_reason error matched_stop
+        provider_specific_fields content_filter_results content_filter_result token_ids reasoning
+    """,
+    "bedrock answer": """
+        output stopReason usage metrics additionalModelResponseFields trace performanceConfig serviceTier
+        model ResponseMetadata $metadata error
+    """,
     "anthropic answer": """
         id type role content model stop_reason stop_sequence stop_details usage container context_management
         error request_id input_tokens
@@ -163,6 +183,10 @@ _KNOWN: Mapping[str, str] = {
     "vertex answer": """
         candidates promptFeedback usageMetadata modelVersion responseId createTime error parsed
         sdk_http_response automatic_function_calling_history modelStatus
+    """,
+    "vertex answer: candidates": """
+        content finish_reason finish_message index safety_ratings citation_metadata grounding_metadata
+        avg_logprobs logprobs_result token_count grounding_attributions url_context_metadata url_context
     """,
     "bedrock log": """
         schemaType schemaVersion timestamp accountId region requestId operation modelId input output
@@ -172,7 +196,17 @@ _KNOWN: Mapping[str, str] = {
         id app_name user_id state events context artifacts last_update_time event_logs past_events
         pending_events current_agent_name session_id
     """,
+    "vertex adk session: events": """
+        id author content invocation_id actions options timestamp branch partial turn_complete interrupted
+        error_code error_message finish_reason model_version usage_metadata grounding_metadata
+        citation_metadata long_running_tool_ids custom_metadata cache_metadata avg_logprobs logprobs_result
+        is_greeting input_transcription output_transcription live_session_resumption_update live_session_id
+        interaction_id isolation_scope
+    """,
     "vertex adk evaluation set": "eval_set_id name description eval_cases creation_timestamp",
+    **dict.fromkeys(("vertex adk evaluation set: eval_cases", "vertex adk evaluation case"), _ADK_CASE),
+    "vertex adk evaluation set: eval_cases conversation": _ADK_TURN,
+    "vertex adk evaluation case: conversation": _ADK_TURN,
     "foundry thread": f"{_FOUNDRY} thread messages runs run_steps steps",
     **dict.fromkeys(
         (f"foundry thread: {name}" for name in ("thread", "messages", "runs", "run_steps", "steps")),

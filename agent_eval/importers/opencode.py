@@ -135,9 +135,7 @@ def _add_openhands(session: Session, fields: Mapping[str, Any]) -> None:
         _add_of_sdk(session, fields)
     else:
         _add_of_first(session, fields)
-    if (moment := make.timestamp_of(fields.get("timestamp"))) is not None:
-        for made in session.events[before:]:
-            made["ts"] = moment
+    make.mark(session.events[before:], ts=make.timestamp_of(fields.get("timestamp")))
 
 
 def _add_of_first(session: Session, fields: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from agent_eval.importers.events import (
     text,
     text_or_none,
 )
-from agent_eval.importers.known_fields import report_unknown
+from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import EventStream, is_event_stream, streams_in
@@ -341,7 +341,7 @@ class ProviderFormat(DialogueFormat):
         turn.rank = int(not turn.history)
         times = (*(body.get(name) for name in _TIMES), record.get("timestamp"), record.get("created_at"))
         turn.time = make.seconds_of(next(filter(None, times), None))
-        report_unknown(body, f"{self.name} answer", place, "response.", diagnostics)
+        report_unknown_in(body, f"{self.name} answer", place, diagnostics, field="response")
         error = error_of(exchange.response, exchange.status)
         answers = self.answers(exchange, reader)
         if answers:

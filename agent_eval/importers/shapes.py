@@ -239,8 +239,7 @@ class _Search:
         name, own_id = first_text(fields, words.names), first_text(fields, words.call_ids)
         if "toolCallId" in fields and (typed := TYPED_BY_TOOL.fullmatch(str(fields.get("type")))):
             name, kind = typed[1], "toolcall"
-        for block in fields["code_blocks"] if isinstance(fields.get("code_blocks"), list) else ():
-            self._add(CALL, (path, "code_blocks"), None, "code_executor", arguments=digest_of(block))
+        self._add_odd_calls(fields, path, place[0])
         inside = next((place for place in words.inside if _is_call(fields[place])), None)
         if inside is not None:
             call, inner = fields[inside], _words(tuple(fields[inside]))
@@ -271,6 +270,14 @@ class _Search:
                 return ()
             return arguments
         return ()
+
+    def _add_odd_calls(self, fields: dict[str, Any], path: _Path, key: Any) -> None:
+        """Add code that a model wrote to be run, and the first piece of a streamed call where none looks."""
+        for block in fields["code_blocks"] if isinstance(fields.get("code_blocks"), list) else ():
+            self._add(CALL, (path, "code_blocks"), None, "code_executor", arguments=digest_of(block))
+        is_piece = fields.get("type") == "tool_call_chunk" and key != "tool_call_chunks"
+        if is_piece and (name := first_text(fields, NAMES)) is not None:
+            self._add(CALL, path, first_text(fields, IDS), name, arguments="in pieces")
 
     def _call(
         self, path: _Path, call_id: str | None, name: str | None, fields: Mapping[str, Any], at: Iterable[str]

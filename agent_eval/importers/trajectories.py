@@ -112,8 +112,7 @@ def _smolagents(session: Session, step: Mapping[str, Any]) -> None:
             answer = step.get("action_output")
             session.add(make.agent_message(observed if answer is None else answer))
     moment = make.timestamp_of(mapping(step.get("timing")).get("end_time"))
-    for fields in session.events[before:] if moment is not None else ():
-        fields["ts"] = moment
+    make.mark(session.events[before:], ts=moment)
 
 
 SMOLAGENTS = SessionFormat("smolagents", _is_smolagents, _smolagents, lines=_smolagents_steps)

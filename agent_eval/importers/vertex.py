@@ -86,12 +86,8 @@ def _session(session: Mapping[str, Any], place: str, diagnostics: Diagnostics) -
             diagnostics.note(place, path, "is a fragment of an answer that a later event has whole")
             continue
         events += _step_events(step, logs.get(text(step.get("id")), {}), place, path, diagnostics)
-    stated = {name: field(session, name) for name in ("appName", "userId")}
-    names = {"appName": "app_name", "userId": "user_id"}
-    metadata = {names[name]: value for name, value in stated.items() if value not in (None, "")}
-    for name in ("state", "context"):
-        if mapping(session.get(name)):
-            metadata[name] = session[name]
+    stated = {snake(name): field(session, name) for name in ("appName", "userId", "state", "context")}
+    metadata = {name: value for name, value in stated.items() if value not in (None, "", {})}
     return Conversation(events, id=text_or_none(session.get("id")), metadata=metadata, records=[place])
 
 
@@ -104,39 +100,19 @@ def _step_events(
     events = MessageReader(place, diagnostics).blocks(content.get("parts") or [], role, path)
     answer = mapping(log.get("model_response"))
     usage = usage_in(field(step, "usageMetadata") or field(answer, "usageMetadata"))
-    error = _error_of(step)
-    if error is not None:
+    stated = {"code": field(step, "errorCode"), "message": field(step, "errorMessage")}
+    if error := {name: value for name, value in stated.items() if value is not None}:
         events.append(make.error_event(error))
     if usage is not None and not any(fields["actor"] == "agent" for fields in events):
         events.append(make.agent_message(None))
     last = next((fields for fields in reversed(events) if fields["actor"] == "agent"), None)
-    if last is not None:
-        _describe(last, usage, step, answer)
-    events += _actions(step)
-    moment = make.timestamp_of(step.get("timestamp"))
-    for fields in events:
-        if fields["actor"] == "agent" and author is not None:
-            fields["agent_name"] = author
-        if moment is not None:
-            fields["ts"] = moment
-    return events
-
-
-def _describe(
-    last: EventFields, usage: dict[str, Any] | None, step: Mapping[str, Any], answer: Mapping[str, Any]
-) -> None:
     model = text(field(step, "modelVersion")) or text(field(answer, "modelVersion"))
-    reason = text(field(step, "finishReason"))
-    for name, value in (("usage", usage), ("model", model), ("stop_reason", reason)):
-        if value is not None:
-            last[name] = value
-
-
-def _error_of(step: Mapping[str, Any]) -> Any:
-    code, message = field(step, "errorCode"), field(step, "errorMessage")
-    if code is None and message is None:
-        return None
-    return {name: value for name, value in (("code", code), ("message", message)) if value is not None}
+    facts = {"usage": usage, "model": model, "stop_reason": text(field(step, "finishReason"))}
+    if last is not None:
+        last |= {name: value for name, value in facts.items() if value is not None}
+    events += _actions(step)
+    make.mark(events, agent=author, ts=make.timestamp_of(step.get("timestamp")))
+    return events
 
 
 def _actions(step: Mapping[str, Any]) -> list[EventFields]:
@@ -161,9 +137,8 @@ def _evaluation_case(case: Mapping[str, Any], place: str, diagnostics: Diagnosti
     ]
     session = mapping(field(case, "sessionInput"))
     metadata = {"session_input": dict(session)} if session else {}
-    made = Conversation([], id=text_or_none(field(case, "evalId")), turns=turns, metadata=metadata)
-    made.records = [place]
-    return made
+    own = text_or_none(field(case, "evalId"))
+    return Conversation([], id=own, turns=turns, metadata=metadata, records=[place])
 
 
 def _turn(invocation: Mapping[str, Any], place: str, path: str, diagnostics: Diagnostics) -> dict[str, Any]:

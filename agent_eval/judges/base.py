@@ -98,7 +98,9 @@ class BaseJudge(Judge, Generic[ConfigT]):
     reads: ClassVar[frozenset[str] | None] = None
     """Fields of a case that it judges by, `metadata.` before those of the metadata; None: it may be any."""
     needs_all: ClassVar[bool] = True
-    """Whether it judges what the agent did or said: no pass where that was not all read, or was cut off."""
+    """Whether it judges what the agent did or said: then it cannot pass where some of that was not read."""
+    reads_answer: ClassVar[bool] = False
+    """Whether it judges the agent's answer: then it cannot pass one that was cut off, refused or blocked."""
     Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -242,25 +244,30 @@ def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
         words = f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
         return not_judged(judge, case, words)
+    if verdict.passed and trace.stopped is not None and getattr(judge, "reads_answer", False):
+        return _passed_on_part(verdict, trace.stopped)
     if verdict.passed and getattr(judge, "needs_all", True):
         return _passed_on_all(verdict, trace)
     return verdict
 
 
+def _passed_on_part(verdict: Verdict, stopped: Event) -> Verdict:
+    """Return the error of a pass on an answer that was cut off, refused or blocked."""
+    failure, words = stop_in_words(stopped)
+    return verdict.model_copy(
+        update={
+            "outcome": Outcome.ERROR,
+            "passed": False,
+            "score": None,
+            "failure": failure,
+            "reason": clipped(f"{words}; but for that: {verdict.reason}"),
+            "evidence_refs": [stopped.idx],
+        }
+    )
+
+
 def _passed_on_all(verdict: Verdict, trace: Trace) -> Verdict:
-    """Return a pass, or why it is none: an answer that was cut off, or what an import did not read."""
-    if trace.stopped is not None:
-        failure, words = stop_in_words(trace.stopped)
-        return verdict.model_copy(
-            update={
-                "outcome": Outcome.ERROR,
-                "passed": False,
-                "score": None,
-                "failure": failure,
-                "reason": clipped(f"{words}; but for that: {verdict.reason}"),
-                "evidence_refs": [trace.stopped.idx],
-            }
-        )
+    """Return a pass, or that it cannot tell where an import did not read all that was recorded."""
     unread = [event for event in trace.events if event.type == UNREAD]
     if not unread:
         return verdict

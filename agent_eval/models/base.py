@@ -10,6 +10,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -227,6 +228,10 @@ class Model(ABC):
 
         Call it with the request that was asked first, also where the usable reply is that to a repair.
         """
+
+    def alone(self, request: ModelRequest) -> AbstractContextManager[None]:  # noqa: ARG002 - as `key_of`
+        """Have nobody else ask the same in this block, so that its reply is kept before they look for it."""
+        return nullcontext()
 
     def describe(self) -> dict[str, Any]:
         """Return what the evidence records of the model, without secrets."""

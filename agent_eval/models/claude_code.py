@@ -10,6 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -17,7 +18,7 @@ from typing_extensions import override
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
 from agent_eval.models.hosted import MAX_BYTES, schema_in_words
-from agent_eval.models.retries import account_name, time_left
+from agent_eval.models.retries import account_name, time_left, timed_out
 from agent_eval.models.usage import figure_of, whole_usage_of
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json import Limits, parse
@@ -82,10 +83,11 @@ class ClaudeCodeModel(Model):
         if rung == "json_schema":
             command += ["--json-schema", json.dumps(request.reply_schema)]
         env = {**self._env, "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens)}
-        limits = ChildLimits(time_left(request.seconds or self._seconds) or 0.0, MAX_BYTES, MAX_BYTES)
+        seconds = request.seconds or self._seconds
+        limits = ChildLimits(time_left(seconds) or 0.0, MAX_BYTES, MAX_BYTES)
         with tempfile.TemporaryDirectory() as directory:
             try:
-                return run_child(command, stdin=_prompt(request), env=env, limits=limits, cwd=directory)
+                result = run_child(command, stdin=_prompt(request), env=env, limits=limits, cwd=directory)
             except AgentEvalError as error:
                 raise ModelFailure(
                     FailureKind.INFRASTRUCTURE,
@@ -93,6 +95,9 @@ class ClaudeCodeModel(Model):
                     remedy="Install Claude Code, and sign in.",
                     is_final=True,
                 ) from None
+        return (
+            replace(result, problem=timed_out(seconds)) if result.failure is FailureKind.TIMEOUT else result
+        )
 
 
 def _prompt(request: ModelRequest) -> bytes:

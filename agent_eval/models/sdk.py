@@ -144,7 +144,8 @@ def unreadable(body: Mapping[str, Any], error: Exception) -> Reply[Any]:
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
     status = int(error.status_code)
-    explanation = one_line(said_in(error.body), 300) or "no explanation"
+    nothing = "a redirect, which is not followed" if 300 <= status < 400 else "no explanation"
+    explanation = one_line(said_in(error.body), 300) or nothing
     words = f"answered with HTTP {status}: {explanation}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)

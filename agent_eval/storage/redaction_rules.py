@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from agent_eval.errors import UsageError
 
 _CHARACTER = "[A-Za-z0-9_-]"
-_BEGIN = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
 
 TOKEN_SHAPES: tuple[tuple[str, str], ...] = (
     ("github-token", r"\bgh[pousr]_[A-Za-z0-9]{36,}"),

@@ -54,7 +54,7 @@ def test_a_rule_takes_the_limits_that_its_words_promise(option: Option) -> None:
     for wrong in (-1, 0.5 if whole else 1.5, float("nan")):
         with pytest.raises(Exception, match=wanted) as refused:
             parse_thresholds({name: wrong})
-        assert option.flag in refused.value.remedy  # type: ignore[attr-defined]
+        assert f"`{KEYS[option.name]}`" in refused.value.remedy  # type: ignore[attr-defined]
 
 
 @EACH

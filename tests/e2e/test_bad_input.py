@@ -111,38 +111,6 @@ def test_a_broken_suite_leaves_the_previous_pack_as_it_was(tmp_path: Path) -> No
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--judge", "polcy"), ("polcy", "policy")),
-        (("--judge", "no.such.module:Judge"), ("no.such.module:Judge",)),
-        (("--judge", "policy", "--judge", "policy"), ("policy", "twice")),
-        (("--case", "find-trian"), ("find-trian", "find-train")),
-    ],
-)
-def test_run_refuses_what_it_does_not_know(
-    arguments: tuple[str, ...], words: tuple[str, ...], tmp_path: Path
-) -> None:
-    refused(agent_eval("run", "--suite", GOOD, "--out", "out", *arguments, cwd=tmp_path), words=words)
-    assert tree(tmp_path) == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", ("empty",)),
-        ('{"polcy": {}}', ("polcy", "policy")),
-        ('{"policy": {"hrad": true}}', ("hrad", "hard")),
-    ],
-)
-def test_run_refuses_a_broken_judge_configuration(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "judges.json").write_text(text)
-    ended = agent_eval("run", "--suite", GOOD, "--out", "out", "--judge-config", "judges.json", cwd=tmp_path)
-    error = refused(ended, words=words)
-    assert error["details"]["file"] == "judges.json"
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.fixture(scope="module")
 def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, compared, in both layouts: `files/…` and `compact/…`."""
@@ -161,6 +129,58 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             cwd=here,
         ).json()
     return here
+
+
+RUN, JUDGES = ("run", "--suite", GOOD, "--out", "out"), ("--judge-config", "judges.json")
+COMPARE = ("compare", "--candidate", "packs/candidate", "--out", "d.json", "--baseline")
+GATE = ("gate", "--compare", "packs/candidate/compare/baseline_delta.json", "--out", "d.json")
+LITERAL = ("gate", "--compare", "delta.json", "--min-pass-rate", "0")
+WRONG: dict[str, tuple[dict[str, str], tuple[str | Path, ...], tuple[str, ...]]] = {
+    "a misspelt judge": ({}, (*RUN, "--judge", "polcy"), ("polcy", "policy")),
+    "a module that is not there": ({}, (*RUN, "--judge", "no.such.module:Judge"), ("no.such.module:Judge",)),
+    "a judge twice": ({}, (*RUN, "--judge", "policy", "--judge", "policy"), ("policy", "twice")),
+    "a misspelt case": ({}, (*RUN, "--case", "find-trian"), ("find-trian", "find-train")),
+    "an empty configuration": ({"judges.json": ""}, (*RUN, *JUDGES), ("empty", "judges.json")),
+    "of no judge": ({"judges.json": '{"polcy": {}}'}, (*RUN, *JUDGES), ("polcy", "policy", "judges.json")),
+    "with a misspelt key": (
+        *({"judges.json": '{"policy": {"hrad": true}}'}, (*RUN, *JUDGES)),
+        ("hrad", "hard", "judges.json"),
+    ),
+    "a pack that is missing": ({}, (*COMPARE, "missing"), ("missing",)),
+    "a pack that is no archive": ({"zip": "PK\x03\x04 but not really"}, (*COMPARE, "zip"), ("zip",)),
+    "a policy that is cut": ({"gate.json": "{"}, (*GATE, "--config", "gate.json"), ("line 2",)),
+    "a misspelt rule": (
+        *({"gate.json": '{"min_pass_rat": 1}'}, (*GATE, "--config", "gate.json"), ("min_pass_rat",)),
+    ),
+    "half a case": (
+        *({"gate.json": '{"max_regressed_cases": 0.5}'}, (*GATE, "--config", "gate.json")),
+        ("max_regressed_cases",),
+    ),
+    "a comparison that is missing": ({}, LITERAL, ("delta.json",)),
+    "a comparison that is none": ({"delta.json": "{}"}, LITERAL, ("comparison", "delta.json")),
+}
+"""By what is wrong: files beside two packs, the command line, and words of the error."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_a_command_cannot_use_is_refused(what: str, packs: Path, tmp_path: Path) -> None:
+    files, arguments, words = WRONG[what]
+    shutil.copytree(packs / "files", tmp_path / "packs")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    before = tree(tmp_path)
+    error = refused(agent_eval(*arguments, cwd=tmp_path), words=words)
+    if words[-1].endswith(".json"):
+        assert error["details"]["file"] == words[-1]
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AGENT_EVAL_CLOCK", "noon"), ("AGENT_EVAL_RUN_ID", "a\x1b[2Jb")]
+)
+def test_a_broken_pin_is_refused(variable: str, value: str, tmp_path: Path) -> None:
+    refused(agent_eval(*RUN, cwd=tmp_path, environ={variable: value}))
+    assert tree(tmp_path) == {}
 
 
 def change(pack: Path) -> str:
@@ -235,59 +255,6 @@ def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
     ended = agent_eval(*arguments, "--compare", "candidate/compare/baseline_delta.json", cwd=tmp_path)
     assert refused(ended)["code"] == "invalid_pack"
     assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize("where", ["missing", "zip"])
-def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: Path) -> None:
-    (tmp_path / "zip").write_bytes(b"PK\x03\x04 but not really")
-    before = tree(tmp_path)
-    ended = agent_eval(
-        *("compare", "--baseline", where, "--candidate", packs / "files/candidate", "--out", "d.json"),
-        cwd=tmp_path,
-    )
-    refused(ended, words=(where,))
-    assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", ("line 2",)),
-        ('{"min_pass_rat": 1}', ("min_pass_rat",)),
-        ('{"max_regressed_cases": 0.5}', ("max_regressed_cases",)),
-    ],
-)
-def test_gate_refuses_a_broken_configuration(
-    text: str, words: tuple[str, ...], packs: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "gate.json").write_text(text)
-    before = tree(tmp_path)
-    compare = packs / "files/candidate/compare/baseline_delta.json"
-    ended = agent_eval("gate", "--compare", compare, "--config", "gate.json", "--out", "d.json", cwd=tmp_path)
-    refused(ended, words=words)
-    assert ended.code == 2
-    assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize(("text", "words"), [(None, ("delta.json",)), ("{}", ("comparison",))])
-def test_gate_refuses_what_is_not_a_comparison(
-    text: str | None, words: tuple[str, ...], tmp_path: Path
-) -> None:
-    if text is not None:
-        (tmp_path / "delta.json").write_text(text)
-    before = tree(tmp_path)
-    ended = agent_eval("gate", "--compare", "delta.json", "--min-pass-rate", "0", cwd=tmp_path)
-    assert refused(ended, words=words)["details"]["file"] == "delta.json"
-    assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"), [("AGENT_EVAL_CLOCK", "noon"), ("AGENT_EVAL_RUN_ID", "a\x1b[2Jb")]
-)
-def test_a_broken_pin_is_refused(variable: str, value: str, tmp_path: Path) -> None:
-    ended = agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path, environ={variable: value})
-    refused(ended)
-    assert tree(tmp_path) == {}
 
 
 def unwritable(here: Path) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from tests.e2e.fork_server import ENTRYPOINT
 from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, Runner, obeyed, order, orders, unzipped
 from tests.fakes.github import FakeGitHub
@@ -59,35 +61,29 @@ def test_regressed__fails_and_names_case_reason_behaviour_and_command(runner: Ru
     assert "shop/compare/baseline_delta.json" in files
 
 
-def test_improved__passes(runner: Runner, github: FakeGitHub) -> None:
-    with_baseline(runner, bad=(1, 2))
-    runner.write_suite(*orders(bad=(2,)))
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "passed")
-    assert "improved" in github.bodies(PULL)[0]
-
-
-def test_only_report__never_fails_the_job(runner: Runner) -> None:
-    with_baseline(runner)
-    runner.write_suite(*orders(bad=(2,)))
-    step = runner.pull_request(fail_on="never")
-    assert (step.code, step.outcome) == (0, "failed")
-
-
-def test_new_case__does_not_block(runner: Runner, github: FakeGitHub) -> None:
-    with_baseline(runner)
-    runner.write_suite(*orders(5, bad=(5,)))
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (0, "passed")
-    assert "order-5" in github.bodies(PULL)[0]
-
-
-def test_removed_case__is_said(runner: Runner, github: FakeGitHub) -> None:
-    with_baseline(runner, bad=(4,))
-    runner.write_suite(*orders(3))
-    step = runner.pull_request()
-    assert step.code == 0
-    assert "order-4" in github.bodies(PULL)[0]
+@pytest.mark.parametrize(
+    ("before", "now", "inputs", "ends", "said"),
+    [
+        ((1, 2), orders(bad=(2,)), {}, (0, "passed"), "improved"),
+        ((), orders(bad=(2,)), {"fail_on": "never"}, (0, "failed"), "order-2"),
+        ((), orders(5, bad=(5,)), {}, (0, "passed"), "order-5"),
+        ((4,), orders(3), {}, (0, "passed"), "order-4"),
+    ],
+    ids=["improved", "only reported", "a new case does not block", "a removed case is said"],
+)
+def test_what_does_not_block(
+    runner: Runner,
+    before: tuple[int, ...],
+    now: list[dict[str, Any]],
+    inputs: dict[str, str],
+    ends: tuple[int, str],
+    said: str,
+) -> None:
+    with_baseline(runner, bad=before)
+    runner.write_suite(*now)
+    step = runner.pull_request(**inputs)
+    assert (step.code, step.outcome) == ends
+    assert said in runner.github.bodies(PULL)[0]
 
 
 def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(runner: Runner) -> None:

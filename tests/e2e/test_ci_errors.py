@@ -12,6 +12,11 @@ from tests.e2e.runner import BASE_SHA, PULL, Runner, orders, unzipped
 from tests.fakes.github import REPOSITORY_ID, FakeGitHub
 
 
+@pytest.fixture(autouse=True)
+def suite(runner: Runner) -> None:
+    runner.write_suite(*orders())
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -24,7 +29,6 @@ from tests.fakes.github import REPOSITORY_ID, FakeGitHub
 def test_wrong_settings__are_refused_before_anything_happens(
     runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
 ) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(**inputs)
     assert (step.code, step.outcome) == (2, "error")
     assert step.outputs["passed"] == "false"
@@ -48,7 +52,6 @@ def test_wrong_settings__are_refused_before_anything_happens(
 def test_wrong_settings__replace_what_an_earlier_run_said(
     runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]
 ) -> None:
-    runner.write_suite(*orders())
     github.files["agent-eval.yml"] = b"ci: {comment_id: nightly}\n"
     (runner.workspace / "agent-eval.yml").write_text("ci: {comment_id: nightly}\n")
     runner.pull_request(run_id=500, min_pass_rate="0.5")
@@ -60,7 +63,6 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
 
 
 def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(runner: Runner) -> None:
-    runner.write_suite(*orders())
     (runner.workspace / "agent-eval.yml").write_text("ci: [\n")
     step = runner.pull_request()
     assert step.code == 2
@@ -69,7 +71,6 @@ def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_requ
 
 
 def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(environ={"AGENT_EVAL_MIN_PASRATE": "0.9"})
     assert step.code == 2
     assert (
@@ -79,7 +80,6 @@ def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> 
 
 
 def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> None:
-    runner.write_suite(*orders())
     command = (sys.executable, "-m", "agent_eval", "ci", "--min-pass-rate", "", "--suite", "suite.json")
     step = runner.start("", {}, 1, "", "", {}, environ={"GITHUB_ACTIONS": ""}, command=command)
     assert step.code == 2
@@ -87,7 +87,6 @@ def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> Non
 
 
 def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
     side = {"sha": BASE_SHA, "repo": {"id": REPOSITORY_ID}}
     payload = runner.root / "event.json"
     payload.write_text(json.dumps({"pull_request": {"head": side, "base": side}}))
@@ -107,7 +106,6 @@ def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(runner: 
 
 
 def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(github_token="wrong-token-of-nobody", max_regressed_cases="0")
     assert (step.code, step.outcome) == (4, "error")
     said = " ".join(step.annotations)
@@ -118,18 +116,17 @@ def test_wrong_token__is_not_taken_for_a_missing_permission(runner: Runner) -> N
 def test_several_suites__of_which_one_is_wrong_leave_no_pack(runner: Runner) -> None:
     runner.write_suite(*orders(), name="a.json", dataset_id="shop")
     runner.write_suite(*orders(), name="b.json", dataset_id="help")
-    assert runner.pull_request(run_id=500, suite="*.json").code == 0
+    assert runner.pull_request(run_id=500, suite="[ab].json").code == 0
     before = tree(runner.workspace / "agent-eval-out")
     runner.write_suite(*orders(bad=(1,)), name="a.json", dataset_id="shop")
     broken = orders()
     broken[0]["trace"][0]["idx"] = "x"
     runner.write_suite(*broken, name="b.json", dataset_id="help")
-    assert runner.pull_request(run_id=501, suite="*.json").code == 2
+    assert runner.pull_request(run_id=501, suite="[ab].json").code == 2
     assert tree(runner.workspace / "agent-eval-out") == before
 
 
 def test_output_directory__with_a_report_of_somebody_else_is_left_alone(runner: Runner) -> None:
-    runner.write_suite(*orders())
     (runner.workspace / "report.md").write_text("mine")
     step = runner.pull_request(out=".")
     assert (step.code, step.outcome) == (2, "error")
@@ -154,7 +151,6 @@ def test_wrong_settings__outside_ci_are_said_once(runner: Runner) -> None:
 def test_wrong_input__is_said_on_the_pull_request_too(
     runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
 ) -> None:
-    runner.write_suite(*orders())
     runner.write_suite(*orders(), name="twin.json")
     step = runner.pull_request(**inputs)
     assert (step.code, step.outcome) == (2, "error")
@@ -166,7 +162,6 @@ def test_wrong_input__is_said_on_the_pull_request_too(
 
 
 def test_output_directory__that_cannot_be_written(runner: Runner) -> None:
-    runner.write_suite(*orders())
     (runner.workspace / "occupied").write_text("a file")
     step = runner.pull_request(out="occupied/deep")
     assert (step.code, step.outcome) == (4, "error")
@@ -174,7 +169,6 @@ def test_output_directory__that_cannot_be_written(runner: Runner) -> None:
 
 
 def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner) -> None:
-    runner.write_suite(*orders())
     outside = runner.root / "outside"
     outside.mkdir()
     (runner.workspace / "agent-eval-out").symlink_to(outside)
@@ -201,7 +195,6 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
 
 
 def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
     github.add_run(500, status="in_progress")
     environ = {"GITHUB_STEP_SUMMARY": "/proc/nowhere/x", "GITHUB_OUTPUT": "/proc/nowhere/y"}
     step = runner.start("push", {}, 500, BASE_SHA, "heads/main", {}, environ=environ)
@@ -212,7 +205,6 @@ def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner
 
 @pytest.mark.parametrize("inputs", [{}, {"fail_on": "never"}])
 def test_no_token__is_an_error_unless_no_baseline_is_wanted(runner: Runner, inputs: dict[str, str]) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(github_token="", environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (4, "error")
     assert any("Set `github-token`" in line for line in step.annotations)
@@ -225,14 +217,12 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(runner: Runner, inpu
 
 
 def test_no_token__is_none_where_no_baseline_is_wanted(runner: Runner) -> None:
-    runner.write_suite(*orders())
     inputs = {"github_token": "", "baseline": "none", "comment": "never"}
     step = runner.push(environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (0, "no-baseline")
 
 
 def test_outside_ci__the_comment_is_a_file(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
     first = runner.start("", {}, 1, "", "", {"min_pass_rate": "1"}, environ={"GITHUB_ACTIONS": ""})
     assert first.code == 0
     assert "First run: nothing to compare with." in first.log

@@ -12,6 +12,11 @@ ALLOWED = {"allow_fork_with_secrets": "true"}
 AGENT = {"agent_command": "touch started; cat", "agent_env": "PATH"}
 
 
+@pytest.fixture(autouse=True)
+def suite(runner: Runner) -> None:
+    runner.write_suite(*orders())
+
+
 def workflow_run(runner: Runner, head_repository: int, **inputs: str) -> tuple[int, str]:
     """Evaluate after a workflow run that `head_repository` caused: outcome and exit code."""
     runner.github.add_run(500, status="in_progress", event="workflow_run")
@@ -24,7 +29,6 @@ def workflow_run(runner: Runner, head_repository: int, **inputs: str) -> tuple[i
 
 
 def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(runner: Runner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(fork=True, event="pull_request_target", **AGENT)
     assert (step.code, step.outcome) == (2, "error")
     comment = runner.github.bodies(PULL)[0]
@@ -35,21 +39,8 @@ def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(runner: 
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_pull_request_target__of_a_fork_is_evaluated_where_the_workflow_allows_it(runner: Runner) -> None:
-    runner.write_suite(*orders())
-    step = runner.pull_request(fork=True, event="pull_request_target", **ALLOWED)
-    assert (step.code, step.outcome) == (0, "no-baseline")
-
-
-def test_pull_request_target__of_an_own_branch_is_evaluated(runner: Runner) -> None:
-    runner.write_suite(*orders())
-    assert runner.pull_request(event="pull_request_target").outcome == "no-baseline"
-
-
 def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(runner: Runner) -> None:
-    runner.write_suite(*orders())
-    for files in (runner.workspace / "agent-eval.yml",):
-        files.write_text("ci: {allow_fork_with_secrets: true}\n")
+    (runner.workspace / "agent-eval.yml").write_text("ci: {allow_fork_with_secrets: true}\n")
     step = runner.pull_request(fork=True, event="pull_request_target")
     assert (step.code, step.outcome) == (2, "error")
     runner.github.files["agent-eval.yml"] = b"ci: {allow_fork_with_secrets: true}\n"
@@ -58,6 +49,7 @@ def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(runn
     assert "there is no key" in " ".join(step.annotations)
 
 
+@pytest.mark.parametrize("event", ["pull_request_target", "workflow_run"])
 @pytest.mark.parametrize(
     ("repository", "inputs", "expected"),
     [
@@ -67,15 +59,17 @@ def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(runn
     ],
     ids=["fork", "fork that is allowed", "own branch"],
 )
-def test_workflow_run__of_a_fork_is_refused_too(
-    runner: Runner, repository: int, inputs: dict[str, str], expected: tuple[int, str]
+def test_events_with_secrets__evaluate_a_fork_only_where_the_workflow_allows_it(
+    runner: Runner, event: str, repository: int, inputs: dict[str, str], expected: tuple[int, str]
 ) -> None:
-    runner.write_suite(*orders())
-    assert workflow_run(runner, repository, **inputs) == expected
+    if event == "workflow_run":
+        assert workflow_run(runner, repository, **inputs) == expected
+        return
+    step = runner.pull_request(fork=repository == fake.FORK_ID, event=event, **inputs)
+    assert (step.code, step.outcome) == expected
 
 
 def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
     github.add_run(500, status="in_progress", event="pull_request_target")
     github.add_pull(PULL, sha("head"))
     payload = {
@@ -93,7 +87,6 @@ def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, 
 
 
 def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(runner: Runner) -> None:
-    runner.write_suite(*orders())
     (runner.workspace / "gate.yml").write_text("min_pass_rate: 0\n")
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"}, policy="gate.yml")
     assert (step.code, step.outcome) == (0, "no-baseline"), step.log

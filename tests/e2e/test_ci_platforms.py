@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -164,14 +164,23 @@ SITUATIONS: tuple[Callable[[CiPlatform, str], None], ...] = (
 )
 
 
+@pytest.fixture
+def ci(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[CiPlatform]:
+    """The platform of this name, in whose checkout the test stands; it must be asked as it documents."""
+    below_a_path = request.node.callspec.params.get("situation") is self_managed
+    with platform(name, tmp_path, below_a_path=below_a_path) as made:
+        monkeypatch.chdir(made.workspace)
+        yield made
+        assert made.violations == []
+
+
 @crossed(name=PLATFORMS, situation=SITUATIONS)
 def test_a_job_ends_as_its_situation_says_on_each_platform(
-    name: str, situation: Callable[[CiPlatform, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, situation: Callable[[CiPlatform, str], None], ci: CiPlatform
 ) -> None:
-    with platform(name, tmp_path, below_a_path=situation is self_managed) as ci:
-        monkeypatch.chdir(ci.workspace)
-        situation(ci, name)
-        assert ci.violations == []
+    situation(ci, name)
 
 
 def test_the_table_is_complete() -> None:
@@ -187,22 +196,17 @@ EXCEPTIONS: dict[str, tuple[str, bytes]] = {
 
 
 @crossed(name=PLATFORMS, way=tuple(EXCEPTIONS))
-def test_a_change_does_not_excuse_the_case_that_it_breaks(
-    name: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with platform(name, tmp_path) as ci:
-        monkeypatch.chdir(ci.workspace)
-        (ci.workspace / "gate.yml").write_text("preset: pull-request\n")
-        ci.write_suite(*orders())
-        assert ci.push(policy="gate.yml").code == ExitCode.OK
-        ci.write_suite(*orders(bad=(2,)))
-        file, data = EXCEPTIONS[way]
-        (ci.workspace / file).parent.mkdir(exist_ok=True)
-        (ci.workspace / file).write_bytes(data)
-        ended = ci.change(policy="gate.yml")
-        assert ended.code == ExitCode.NO, ended.text
-        assert file in ended.text
-        assert ci.violations == []
+def test_a_change_does_not_excuse_the_case_that_it_breaks(way: str, ci: CiPlatform) -> None:
+    (ci.workspace / "gate.yml").write_text("preset: pull-request\n")
+    ci.write_suite(*orders())
+    assert ci.push(policy="gate.yml").code == ExitCode.OK
+    ci.write_suite(*orders(bad=(2,)))
+    file, data = EXCEPTIONS[way]
+    (ci.workspace / file).parent.mkdir(exist_ok=True)
+    (ci.workspace / file).write_bytes(data)
+    ended = ci.change(policy="gate.yml")
+    assert ended.code == ExitCode.NO, ended.text
+    assert file in ended.text
 
 
 WEATHER = "°C in Lisbon"
@@ -234,53 +238,40 @@ def merge(ci: CiPlatform) -> None:
 
 
 @crossed(name=PLATFORMS)
-def test_what_init_writes_decides_in_ci_on_the_agent_that_it_names(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with platform(name, tmp_path) as ci:
-        monkeypatch.chdir(ci.workspace)
-        set_up(ci)
-        merge(ci)
-        first = ci.push(**NOTHING)
-        assert first.code == ExitCode.OK, first.text
-        replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
-        worse = ci.change(**NOTHING)
-        assert worse.code == ExitCode.NO, worse.text
-        assert "weather" in worse.text
-        # What a change makes of the policy holds once it is merged.
-        replace(ci.workspace / SETTINGS, "quarantine: []", f"max_regressed_cases: 9\n  {QUARANTINE}")
-        loosened = ci.change(502, **NOTHING)
-        assert loosened.code == ExitCode.NO, loosened.text
-        assert "max_regressed_cases" in loosened.text
-        assert "quarantine" in loosened.text
-        assert ci.violations == []
+def test_what_init_writes_decides_in_ci_on_the_agent_that_it_names(ci: CiPlatform) -> None:
+    set_up(ci)
+    merge(ci)
+    first = ci.push(**NOTHING)
+    assert first.code == ExitCode.OK, first.text
+    replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
+    worse = ci.change(**NOTHING)
+    assert worse.code == ExitCode.NO, worse.text
+    assert "weather" in worse.text
+    # What a change makes of the policy holds once it is merged.
+    replace(ci.workspace / SETTINGS, "quarantine: []", f"max_regressed_cases: 9\n  {QUARANTINE}")
+    loosened = ci.change(502, **NOTHING)
+    assert loosened.code == ExitCode.NO, loosened.text
+    assert "max_regressed_cases" in loosened.text
+    assert "quarantine" in loosened.text
 
 
 @crossed(name=PLATFORMS)
-def test_a_case_that_is_in_quarantine_on_main_does_not_block(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with platform(name, tmp_path) as ci:
-        monkeypatch.chdir(ci.workspace)
-        set_up(ci)
-        replace(ci.workspace / SETTINGS, "quarantine: []", QUARANTINE)
-        merge(ci)
-        assert ci.push(**NOTHING).code == ExitCode.OK
-        replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
-        ended = ci.change(**NOTHING)
-        assert ended.code == ExitCode.OK, ended.text
-        assert "in quarantine" in ended.text
+def test_a_case_that_is_in_quarantine_on_main_does_not_block(ci: CiPlatform) -> None:
+    set_up(ci)
+    replace(ci.workspace / SETTINGS, "quarantine: []", QUARANTINE)
+    merge(ci)
+    assert ci.push(**NOTHING).code == ExitCode.OK
+    replace(ci.workspace / SAMPLE, WEATHER, "°C in Porto")
+    ended = ci.change(**NOTHING)
+    assert ended.code == ExitCode.OK, ended.text
+    assert "in quarantine" in ended.text
 
 
 @crossed(name=PLATFORMS)
-def test_the_change_that_sets_agent_eval_up_passes(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with platform(name, tmp_path) as ci:
-        monkeypatch.chdir(ci.workspace)
-        set_up(ci)
-        ended = ci.change(baseline="none", **NOTHING)
-        assert ended.code == ExitCode.OK, ended.text
+def test_the_change_that_sets_agent_eval_up_passes(ci: CiPlatform) -> None:
+    set_up(ci)
+    ended = ci.change(baseline="none", **NOTHING)
+    assert ended.code == ExitCode.OK, ended.text
 
 
 def test_ci_needs_no_argument_where_init_was(tmp_path: Path) -> None:

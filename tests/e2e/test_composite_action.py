@@ -112,9 +112,7 @@ def test_composite__the_agent_runs_with_what_the_job_installed(runner: Composite
     assert step.code == 0, step.log
 
 
-def test_composite__an_installation_that_fails_fails_the_step_and_evaluates_nothing(
-    runner: CompositeRunner,
-) -> None:
+def test_composite__an_installation_that_fails_evaluates_nothing(runner: CompositeRunner) -> None:
     (runner.programs / "python3").write_text("#!/bin/sh\necho no Python >&2; exit 3\n")
     runner.write_suite(*orders())
     step = runner.push()

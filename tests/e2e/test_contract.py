@@ -37,7 +37,7 @@ def asked(contract: Contract) -> FakeGitHub:
         ("GET", "/actions/workflows/77/runs?status=finished", None, "status"),
     ],
 )
-def test_request__that_github_does_not_document(
+def test_request__that_is_not_documented(
     asked: FakeGitHub, method: str, path: str, body: Any, said: str
 ) -> None:
     with asked as github:

@@ -96,7 +96,7 @@ def on(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", ["compact", "files"])
-def test_a_cluster_writes_the_pack_that_this_machine_writes(
+def test_a_cluster_writes_the_same_pack_as_this_machine(
     tmp_path: Path, cluster: Cluster, layout: str
 ) -> None:
     suite(tmp_path)
@@ -109,9 +109,7 @@ def test_a_cluster_writes_the_pack_that_this_machine_writes(
 
 @pytest.mark.parametrize("last", ['{"case_id": "case-3"}', '{"case_id": "x", "regex_patterns": ["("]}', "{"])
 @WHOLE_JOB
-def test_what_is_wrong_with_a_suite_is_told_as_on_this_machine(
-    tmp_path: Path, cluster: Cluster, last: str
-) -> None:
+def test_a_wrong_suite_is_told_as_on_this_machine(tmp_path: Path, cluster: Cluster, last: str) -> None:
     suite(tmp_path, last=last)
     here, there = run(tmp_path, "here"), run(tmp_path, "there", *on(cluster))
     assert (here.code, there.code) == (2, 2)
@@ -184,9 +182,7 @@ def run_trials(place: Path, out: str, seconds: float, *more: str) -> Ended:
     return agent_eval(*of_run, "--format", "json", *more, cwd=place)
 
 
-def test_trials_of_an_agent_run_on_all_workers_at_once_and_give_the_same_pack(
-    tmp_path: Path, cluster: Cluster
-) -> None:
+def test_trials_run_on_all_workers_at_once_and_give_the_same_pack(tmp_path: Path, cluster: Cluster) -> None:
     there = run_trials(tmp_path, "there", 0.5, "--max-repairs", "1", *on(cluster))
     assert there.json()["summary"]["passed_cases"] == 8
     begun = [path.name.split() for path in (tmp_path / "log").iterdir()]

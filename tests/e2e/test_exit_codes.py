@@ -64,9 +64,7 @@ def test_a_closed_or_full_stderr_changes_no_exit_code(
     arguments=[RUN, ["--version"], ["--help"]],
     redirection=[">&-", ">/dev/full", ">&- 2>&-", ">/dev/full 2>/dev/full"],
 )
-def test_a_result_that_cannot_be_printed_is_exit_4(
-    arguments: list[str], redirection: str, place: Path
-) -> None:
+def test_a_result_that_is_not_printed_is_exit_4(arguments: list[str], redirection: str, place: Path) -> None:
     ended = shell(place, redirection, *arguments)
     assert ended.returncode == 4
     if "2>" not in redirection:
@@ -138,7 +136,7 @@ def test_a_year_300_years_ahead_goes_through_all_of_a_job(place: Path) -> None:
 @pytest.mark.parametrize(
     "command", [["run"], ["run", "--agent", "recorded"], ["run-loop", "--agent", "recorded"]]
 )
-def test_the_empty_shards_of_a_matrix_are_no_failure_and_the_others_merge(
+def test_empty_shards_of_a_matrix_are_no_failure_and_the_others_merge(
     command: list[str], place: Path
 ) -> None:
     packs = []
@@ -181,9 +179,7 @@ def test_a_run_that_stopped_at_its_limit_ends_in_one_line_of_json(place: Path) -
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("agent", [True, False])
-def test_a_command_that_a_signal_ends_ends_in_one_line_of_json(
-    agent: bool, sent: signal.Signals, place: Path
-) -> None:
+def test_a_signal_ends_a_command_in_one_line_of_json(agent: bool, sent: signal.Signals, place: Path) -> None:
     (place / "agent.py").write_text(SLOW)
     (place / "slow.py").write_text("import time\nopen('started', 'w').close()\ntime.sleep(60)\n")
     arguments = [*RUN, "--agent-command", f"{sys.executable} -S -E agent.py"]

@@ -136,9 +136,7 @@ def test_the_rules_are_those_of_the_base_branch(runner: Runner, change: FakeGitH
     assert "differs from the base branch" not in change.bodies(PULL)[0]
 
 
-def test_the_evidence_is_neither_kept_nor_offered_for_an_upload(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_the_evidence_is_neither_kept_nor_offered(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
     left(change, tmp_path, *orders())
     step = runner.report()
     assert (step.outputs["evidence-archive"], step.outputs["evidence-pack"]) == ("", "")
@@ -146,7 +144,7 @@ def test_the_evidence_is_neither_kept_nor_offered_for_an_upload(
     assert not list(runner.workspace.rglob("manifest.json"))
 
 
-def test_a_late_report_on_an_older_run_leaves_the_newer_comment(
+def test_a_report_on_an_older_run_leaves_the_newer(
     runner: Runner, change: FakeGitHub, tmp_path: Path
 ) -> None:
     left(change, tmp_path, *orders(bad=(2,)))
@@ -341,9 +339,7 @@ def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(
 @pytest.mark.parametrize(
     "dataset_id", ["../../escape", "report.md", "evidence.zip", "/etc", "agent-eval-x.html"]
 )
-def test_a_dataset_names_no_place_outside(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, dataset_id: str
-) -> None:
+def test_a_dataset_leads_nowhere(runner: Runner, change: FakeGitHub, tmp_path: Path, dataset_id: str) -> None:
     left(change, tmp_path, *orders(), dataset_id=dataset_id)
     step = runner.report()
     nothing_happened(runner, step, change)
@@ -475,9 +471,7 @@ def test_a_text_of_the_fork_stays_text(runner: Runner, change: FakeGitHub, tmp_p
 # No baseline is poisoned
 
 
-def test_neither_a_forks_run_nor_a_report_on_it_is_a_baseline(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_no_forks_run_nor_report_is_a_baseline(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
     """The fork's branch is called main, and the workflow of the second job uploads the evidence once more."""
     change.runs[OWN_RUN]["head_branch"] = "main"
     change.pulls[PULL]["head"]["ref"] = "main"
@@ -492,7 +486,7 @@ def test_neither_a_forks_run_nor_a_report_on_it_is_a_baseline(
     assert step.outcome == "failed"
 
 
-def test_the_comment_of_another_author_with_our_marker_stays(
+def test_a_comment_of_another_with_our_marker_stays(
     runner: Runner, change: FakeGitHub, tmp_path: Path
 ) -> None:
     spoofed = f"<!-- agent-eval id=default sha={HEAD_SHA} run=999 attempt=1 -->\n\n## passed"

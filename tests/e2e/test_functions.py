@@ -249,16 +249,14 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, pa
     assert not [pid for pid in log(place)[0].split() if is_running(int(pid))]
 
 
-@pytest.mark.parametrize("function", ["never_lets_go", "catches_everything"])
+@pytest.mark.parametrize(
+    ("function", "parallel"), [("never_lets_go", "2"), ("catches_everything", "2"), ("never_lets_go", "6")]
+)
 @WHOLE_JOB
-def test_a_function_that_cannot_be_interrupted_is_killed(place: Path, function: str) -> None:
-    run(place, function, "--parallel", "2")
-    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
-
-
-@WHOLE_JOB
-def test_one_that_holds_up_its_whole_process_is_told_from_those_it_holds_up(place: Path) -> None:
-    run(place, "never_lets_go", "--parallel", "6")
+def test_a_function_that_cannot_be_interrupted_is_killed_and_told_from_those_that_it_holds_up(
+    place: Path, function: str, parallel: str
+) -> None:
+    run(place, function, "--parallel", parallel)
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
 
 
@@ -359,7 +357,7 @@ def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resume
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_a_run_leaves_no_worker_and_loses_nothing(
+def test_killed_at_any_moment_no_worker_is_left_and_nothing_lost(
     place: Path, start: Callable[..., Process]
 ) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]

@@ -114,9 +114,7 @@ def unfolded(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 900, 1600])
-def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(
-    width: int, opened: Browser, folder: Path
-) -> None:
+def test_nothing_unfolded_is_wider_than_the_screen(width: int, opened: Browser, folder: Path) -> None:
     opened.open((folder / "compared.html").as_uri(), width=width)
     unfolded(opened)
     assert opened.value("document.documentElement.scrollWidth") == width

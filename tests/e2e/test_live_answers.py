@@ -73,9 +73,7 @@ ODD = {
 
 
 @crossed(kind=sorted(HOSTED), what=sorted(ODD))
-def test_an_answer_that_cannot_be_read_is_kept_with_the_providers_words(
-    kind: str, what: str, tmp_path: Path
-) -> None:
+def test_an_unreadable_answer_is_kept_with_the_providers_words(kind: str, what: str, tmp_path: Path) -> None:
     body, words = ODD[what]
     with HOSTED[kind](Step(body=body)) as model:
         ended = run(tmp_path, "--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}")
@@ -155,9 +153,7 @@ def test_a_redirected_post_is_not_sent_again(status: int, tmp_path: Path) -> Non
         ("print('{\"assistant_output\": 1')", False),
     ],
 )
-def test_a_log_before_the_answer_is_said_to_belong_on_stderr(
-    printed: str, hinted: bool, tmp_path: Path
-) -> None:
+def test_a_log_before_the_answer_is_sent_to_stderr(printed: str, hinted: bool, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(printed)
     run(tmp_path, "--agent-command", f"{sys.executable} -S -E agent.py")
     assert ("logs belong on stderr" in events(tmp_path)[-1]["error"]) is hinted

@@ -34,12 +34,14 @@ class Provider:
     Attributes:
         costs: What an answer costs, by who asks; those that are missing report no cost.
         hangs: Who is not answered at all.
+        waits: Who is answered after a second.
         a_second: Requests that are answered in each second; None for all of them.
     """
 
     def __init__(self) -> None:
         self.costs: dict[str, float] = {}
         self.hangs: set[str] = set()
+        self.waits: set[str] = set()
         self.a_second: int | None = None
         self.answered: Counter[str] = Counter()
         self.refused = 0
@@ -61,6 +63,8 @@ class Provider:
         who = {"ruling": "judge", "user_message": "user"}.get(schema, "agent")
         if who in self.hangs:
             time.sleep(10 * TIMEOUT)
+        if who in self.waits:
+            time.sleep(1)
         with self._lock:
             if int(now := time.time()) != self._second:
                 self._second, self._in_second = int(now), 0
@@ -160,9 +164,7 @@ def test_the_summary_of_a_run_shows_the_three_who_spend_apart(tmp_path: Path, pr
     assert "Simulated users: 2 calls for 0.1 USD." in ended.out
 
 
-def test_a_limit_on_a_case_counts_what_its_judge_and_its_user_cost(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_a_limit_on_a_case_counts_what_judge_and_user_cost(tmp_path: Path, provider: Provider) -> None:
     provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
     conversations(tmp_path, 1)
     ended = run(tmp_path, provider, "--set", "limits.case.cost_usd=0.15")
@@ -173,9 +175,7 @@ def test_a_limit_on_a_case_counts_what_its_judge_and_its_user_cost(
     assert provider.answered["judge"] == 1
 
 
-def test_a_limit_of_cost_without_any_price_is_refused_with_the_remedy(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_a_limit_of_cost_without_a_price_is_refused(tmp_path: Path, provider: Provider) -> None:
     conversations(tmp_path, 8)
     ended = run(tmp_path, provider, "--max-run-cost", "1")
     error = ended.error
@@ -188,9 +188,7 @@ def test_a_limit_of_cost_without_any_price_is_refused_with_the_remedy(
     assert printed(priced)["cost_usd"] == pytest.approx(0.24), priced.err
 
 
-def test_a_limit_that_misses_what_one_of_them_costs_is_told_at_once(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_a_limit_that_misses_what_somebody_costs_is_told(tmp_path: Path, provider: Provider) -> None:
     provider.costs = {"agent": 0.02, "judge": 0.10}
     conversations(tmp_path, 2)
     ended = run(tmp_path, provider, "--max-run-cost", "10")
@@ -214,9 +212,7 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     assert provider.refused <= 0.15 * (provider.refused + 120)
 
 
-def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_a_limit_of_requests_is_named_with_what_adapts_to_it(tmp_path: Path, provider: Provider) -> None:
     provider.a_second = 0
     conversations(tmp_path, 12)
     ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=20")
@@ -235,9 +231,7 @@ def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Prov
 
 
 @pytest.mark.parametrize("who", ["agent", "user"])
-def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
-    tmp_path: Path, provider: Provider, who: str
-) -> None:
+def test_a_turn_bounds_who_answers_and_who_writes(tmp_path: Path, provider: Provider, who: str) -> None:
     provider.hangs = {who}
     turns = [{"input": "Hello", "timeout": 2}, {"auto": True, "timeout": 2}]
     conversations(tmp_path, 1, turns=turns)
@@ -296,7 +290,7 @@ def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
-def test_a_message_that_may_have_arrived_is_not_posted_twice_but_begun_anew(
+def test_what_may_have_arrived_is_not_posted_twice_but_begun_anew(
     tmp_path: Path, fault: dict[str, Any]
 ) -> None:
     with FakeAui() as server:
@@ -414,7 +408,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)
 
 
-def test_a_resumed_run_asks_its_judges_nothing_again_and_its_pack_is_the_same(
+def test_a_resumed_run_asks_judges_nothing_again_for_the_same_pack(
     tmp_path: Path, provider: Provider
 ) -> None:
     provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
@@ -429,6 +423,13 @@ def test_a_resumed_run_asks_its_judges_nothing_again_and_its_pack_is_the_same(
     assert run(tmp_path, provider, *trials, "--resume").code == 0
     assert dict(provider.answered) == asked, stopped
     assert tree(tmp_path / "out") == whole
+
+
+def test_trials_that_ask_a_judge_the_same_at_once_buy_one_ruling(tmp_path: Path, provider: Provider) -> None:
+    provider.costs, provider.waits = {"agent": 0.01, "judge": 0.01, "user": 0.01}, {"judge"}
+    conversations(tmp_path, 1)
+    assert run(tmp_path, provider, "--trials", "2", "--parallel", "2").code == 0
+    assert (provider.answered["agent"], provider.answered["judge"]) == (4, 1)
 
 
 def test_only_what_a_stopped_run_recorded_is_added_to(tmp_path: Path, provider: Provider) -> None:

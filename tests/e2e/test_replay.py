@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import agent_eval
+from tests.e2e.program import Ended, agent_eval
 from tests.extent import WHOLE_JOB
 from tests.factories import make_case, make_suite
 from tests.security.packs import edit
@@ -57,6 +57,10 @@ def sealed_again(pack: Path, path: str, change: Any) -> None:
     (pack / "manifest.json").write_text(json.dumps(manifest))
 
 
+def replayed(place: Path, *more: str, **how: Any) -> Ended:
+    return agent_eval("replay", "--run", "p", "--format", "json", *more, cwd=place, **how)
+
+
 def pinned(pack: Path, **pins: Any) -> None:
     """State another environment in the pack."""
     sealed_again(pack, "run/config.json", lambda config: config["pinned_env"].update(pins))
@@ -64,7 +68,7 @@ def pinned(pack: Path, **pins: Any) -> None:
 
 def test_a_pack_replays_where_it_was_made_and_the_report_belongs_to_it(tmp_path: Path) -> None:
     pack = judged(tmp_path)
-    report = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path).json()
+    report = replayed(tmp_path).json()
     assert report["replay_passed"] is report["summary_match"] is report["env_match"] is True
     assert (report["cases"], report["judges_from"]) == (2, "pack")
     assert report["saved_summary"] == report["replayed_summary"]
@@ -72,7 +76,7 @@ def test_a_pack_replays_where_it_was_made_and_the_report_belongs_to_it(tmp_path:
     assert report["pins"]["judges"].keys() == {"policy", "replay_contract"}
     assert json.loads((pack / "compare" / "replay_report.json").read_bytes()) == report
     assert agent_eval("verify", "p", cwd=tmp_path).code == 0
-    again = agent_eval("replay", "--run", "p", "--out", "elsewhere.json", cwd=tmp_path)
+    again = replayed(tmp_path, "--out", "elsewhere.json")
     assert (again.code, json.loads((tmp_path / "elsewhere.json").read_bytes())) == (0, report)
 
 
@@ -83,7 +87,7 @@ def test_a_forged_verdict_does_not_replay_and_the_case_is_named(tmp_path: Path) 
         config["judge_configs"]["policy"] = {"hard": False}
 
     sealed_again(pack, "run/config.json", forge)
-    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
+    ended = replayed(tmp_path)
     report = ended.json()
     assert (ended.code, report["replay_passed"], report["summary_match"]) == (1, False, False)
     [mismatch] = report["case_mismatches"]
@@ -97,18 +101,16 @@ def test_a_forged_verdict_does_not_replay_and_the_case_is_named(tmp_path: Path) 
 def test_every_pin_that_differs_fails_the_replay_unless_it_is_allowed(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, python="3.0.1", packages={"orjson": "0.1"})
-    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
+    ended = replayed(tmp_path)
     report = ended.json()
     assert (ended.code, report["env_match"], report["case_mismatches"]) == (1, False, [])
     differing = {pin["field"]: (pin["saved"], pin["allowed"]) for pin in report["env_mismatches"]}
     assert differing["python"] == ("3.0.1", False)
     assert differing["packages.orjson"] == ("0.1", False)
     assert differing["packages.pydantic"] == (None, False)
-    partly = agent_eval("replay", "--run", "p", "--allow-env-drift", "python,packages.orjson", cwd=tmp_path)
+    partly = replayed(tmp_path, "--allow-env-drift", "python,packages.orjson")
     assert partly.code == 1
-    allowed = agent_eval(
-        "replay", "--format", "json", "--run", "p", "--allow-env-drift", "python,packages", cwd=tmp_path
-    )
+    allowed = replayed(tmp_path, "--allow-env-drift", "python,packages")
     report = allowed.json()
     assert (allowed.code, report["replay_passed"], report["env_match"]) == (0, True, False)
     assert report["env_drift_allowed"] == ["python", "packages"]
@@ -117,7 +119,7 @@ def test_every_pin_that_differs_fails_the_replay_unless_it_is_allowed(tmp_path: 
 
 def test_a_key_that_is_no_pin_is_refused_with_the_pins_that_there_are(tmp_path: Path) -> None:
     judged(tmp_path)
-    ended = agent_eval("replay", "--run", "p", "--allow-env-drift", "pyhton", cwd=tmp_path)
+    ended = replayed(tmp_path, "--allow-env-drift", "pyhton")
     assert ended.code == 2
     assert "pyhton" in ended.error["message"]
     assert "python" in ended.error["details"]["remedy"]
@@ -126,7 +128,7 @@ def test_a_key_that_is_no_pin_is_refused_with_the_pins_that_there_are(tmp_path: 
 def test_a_judge_that_the_run_did_not_use_is_no_pin(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, judges={"policy": 2, "replay_contract": 3, "of_a_later_version": 7})
-    report = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path).json()
+    report = replayed(tmp_path).json()
     assert report["replay_passed"] is True
 
 
@@ -169,11 +171,9 @@ def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path
 
 def test_judges_that_the_user_names_may_be_anything(tmp_path: Path) -> None:
     judged(tmp_path, "marking:Marking")
-    ended = agent_eval(
-        "replay", "--format", "json", "--run", "p", "--judge", "marking:Marking", cwd=tmp_path, fresh=True
-    )
+    ended = replayed(tmp_path, "--judge", "marking:Marking", fresh=True)
     assert (ended.json()["replay_passed"], ended.json()["judges_from"]) == (True, "command line")
-    other = agent_eval("replay", "--format", "json", "--run", "p", "--judge", "policy", cwd=tmp_path)
+    other = replayed(tmp_path, "--judge", "policy")
     assert other.code == 1
     assert {judge["judge_id"] for judge in other.json()["case_mismatches"][0]["judges"]} == {
         "marking",
@@ -187,7 +187,7 @@ def test_an_archive_replays_and_an_incomplete_run_does_not(tmp_path: Path) -> No
     ended = agent_eval("replay", "--format", "json", "--run", "evidence.zip", "--out", "r.json", cwd=tmp_path)
     assert ended.json()["replay_passed"] is True
     edit(pack / "manifest.json", {"complete": False})
-    refused = agent_eval("replay", "--run", "p", cwd=tmp_path)
+    refused = replayed(tmp_path)
     assert refused.code == 2
     assert "not complete" in refused.error["message"]
 
@@ -229,5 +229,5 @@ def test_an_llm_judge_replays_from_the_rulings_in_the_pack_and_asks_no_model(tmp
     options = ("--suite", "suite.json", "--out", "p", "--judge", "llm", *model)
     assert agent_eval("run", *options, cwd=tmp_path).code == 0
     (tmp_path / "script.json").unlink()
-    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
+    ended = replayed(tmp_path)
     assert (ended.code, ended.json()["replay_passed"]) == (0, True)

@@ -70,9 +70,7 @@ def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_of_several_trials_that_is_interrupted_keeps_what_is_done(
-    sent: signal.Signals, place: Path
-) -> None:
+def test_an_interrupted_run_of_trials_keeps_what_is_done(sent: signal.Signals, place: Path) -> None:
     process = start(*RUN, "--format", "json", *COMMAND, "--trials", "50", cwd=place)
     while not (place / "calls").exists() or len((place / "calls").read_text().split()) < 3:
         assert process.poll() is None
@@ -86,9 +84,7 @@ def test_a_run_of_several_trials_that_is_interrupted_keeps_what_is_done(
 
 
 @crossed(limits=[("0.5", 2), ("0.6", 2), ("0.25", 1)], agent=sorted(AGENTS))
-def test_what_is_in_progress_counts_before_more_is_started(
-    limits: tuple[str, int], agent: str, place: Path
-) -> None:
+def test_what_is_in_progress_counts_already(limits: tuple[str, int], agent: str, place: Path) -> None:
     limit, calls = limits
     at_once = ["--trials", "4", "--parallel", "8", "--max-run-cost", limit]
     ended = agent_eval(*RUN, "--format", "json", *AGENTS[agent], *at_once, cwd=place)

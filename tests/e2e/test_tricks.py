@@ -249,9 +249,7 @@ def test_a_judge_whose_code_comes_with_the_change(kind: str, here: Path) -> None
 
 
 @PRESETS
-def test_a_waiver_of_a_whole_judge_excuses_no_other_judge(
-    preset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_waiver_of_a_judge_excuses_no_other(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     rules = {"policy": {"forbidden_tools": ["escalate"]}}
     judged("before", cases(**rules))
     broken = cases(broken=BROKEN, **rules)
@@ -301,9 +299,7 @@ def test_a_quarantine_of_everything(preset: str, capsys: pytest.CaptureFixture[s
 
 
 @crossed(policy=[{"margin": 0.99}, {"margin": 0.05, "alpha": 1e-9}, {"on_inconclusive": "warn"}], preset=BOTH)
-def test_a_policy_that_allows_anything(
-    policy: dict[str, Any], preset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limitless_policy(policy: dict[str, Any], preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("now", cases(broken=4))
     assert compared() == 0
@@ -383,9 +379,7 @@ def test_a_case_that_is_new_is_held_to_safety_too(preset: str, capsys: pytest.Ca
 
 
 @PRESETS
-def test_an_unchanged_agent_passes_whatever_was_added(
-    preset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unchanged_agent_passes_all_the_same(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The opposite of a trick: a judge is added, a limit drawn tighter, and nothing got worse."""
     lax = {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}
     judged("before", cases(broken=BROKEN), "--judge", "cost_budget", config=lax)
@@ -397,9 +391,7 @@ def test_an_unchanged_agent_passes_whatever_was_added(
 
 
 @PRESETS
-def test_a_reviewed_waiver_lets_a_case_expect_something_else(
-    preset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_waiver_lets_a_case_expect_another_answer(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nor is this: the answer to one case is meant to change, and a waiver names the case."""
     judged("before", cases())
     judged("now", eased(cases(broken=1))[:1] + cases()[1:])

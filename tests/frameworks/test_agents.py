@@ -159,7 +159,8 @@ def run_of(model: str, tmp_path: Path) -> Any:
     def run_agent(
         framework: str, name: str, cases: list[dict[str, Any]], *options: str, kind: str = "python:"
     ) -> Run:
-        suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
+        suite, number = tmp_path / "cases.json", len(list(tmp_path.iterdir()))
+        out, ran = tmp_path / f"out-{number}", tmp_path / f"ran-{number}"
         text = json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
         if framework == "semantic_kernel":  # whose models see the plugin before a tool's name
             text = re.sub(r'"(get_weather|lookup_order|delete_account)"', r'"shop-\1"', text)
@@ -174,6 +175,7 @@ def run_of(model: str, tmp_path: Path) -> Any:
         }
         agent = f"{kind} {AGENTS}/my_{framework}.py:{name}".replace("python: ", "python:")
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
+        command += ["--set", "limits.attempt.seconds=600"]  # many import a lot, for each attempt of a program
         done = subprocess.run(
             [*command, *options],
             env=environ,
@@ -219,7 +221,7 @@ STUBBED = {
 
 
 def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
-    done = run("good", CASES[2:3])
+    done = run("good", [CASES[2], CASES[6]])
     assert done.told("parallel") == [
         ("message", CASES[2]["input"]),
         ("tool_call", "get_weather"),
@@ -237,12 +239,8 @@ def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
     assert "celsius" in json.dumps(weather_result["output"])
     assert call["model"].startswith("good")
     assert answer["latency_ms"] > 0
-
-
-def test_a_tool_that_raises_is_recorded(run: Any) -> None:
-    done = run("good", [case for case in CASES if case["case_id"] == "raises"])
-    result = next(event for event in done.events("raises") if event["type"] == "tool_result")
-    assert "there is no order 13" in result["error"]
+    failed = next(event for event in done.events("raises") if event["type"] == "tool_result")
+    assert "there is no order 13" in failed["error"]
 
 
 def test_a_structured_answer_is_the_answer_and_no_call(run: Any, framework: str) -> None:
@@ -273,33 +271,36 @@ def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) 
     assert done.told("nested")[-1] == ("message", "It is on its way.")
 
 
+CUT = "(cut off|max_output_tokens|MaxTokens)"
+REFUSED = "(refus|Refus|content.filter|None or empty|NO_CONTENT|without an answer)"
+ENDLESS = "did not come to an end within 4 steps"
+UNTOLD = ("agent_framework", "semantic_kernel")
+"""They answer with the words of a refusal, and do not tell that they are one."""
+
+
 @pytest.mark.parametrize(
-    ("name", "said", "problem"),
+    ("name", "problems"),
     [
-        ("good", "Tell me everything.", "(cut off|max_output_tokens|MaxTokens)"),
-        (
-            "good",
-            "Tell me a secret.",
-            "(refus|Refus|content.filter|None or empty|NO_CONTENT|without an answer)",
-        ),
-        ("good", "Ask for ever.", "did not come to an end within 4 steps"),
-        ("broken", "Hello!", "raised .*Error.*broken"),
+        ("good", {"Tell me everything.": CUT, "Tell me a secret.": REFUSED, "Ask for ever.": ENDLESS}),
+        ("broken", {"Hello!": "raised .*Error.*broken|ServiceResponseException.*broken"}),
     ],
 )
 def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
-    run: Any, framework: str, name: str, said: str, problem: str
+    run: Any, framework: str, name: str, problems: dict[str, str]
 ) -> None:
-    if framework in ("agent_framework", "semantic_kernel") and "secret" in said:
-        pytest.skip("it answers with the words of the refusal, and does not tell that they are one")
-    done = run(
-        name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--set", "limits.attempt.steps=4"
-    )
-    if framework == "smolagents" and name == "good":  # whatever is no call makes it ask again
-        problem = "did not come to an end"
-    assert re.search(problem, done.problem("c"), re.DOTALL), done.events("c")
+    cases = [
+        {"case_id": f"c{number}", "input": words, "regex_patterns": ["."]}
+        for number, words in enumerate(problems)
+        if framework not in UNTOLD or "secret" not in words
+    ]
+    done = run(name, cases, "--set", "limits.attempt.steps=4")
+    for case in cases:
+        is_endless = framework == "smolagents" and name == "good"  # whatever is no call makes it ask again
+        problem = ENDLESS if is_endless else problems[case["input"]]
+        assert re.search(problem, done.problem(case["case_id"]), re.DOTALL), done.events(case["case_id"])
     assert done.code == 4, done.text  # none of the cases could be judged
-    if "raised" in problem:
-        assert "Traceback" in (done.out / "cases" / "c" / "artifacts" / "attempt-0-stderr.txt").read_text()
+    if name == "broken":
+        assert "Traceback" in (done.out / "cases" / "c0" / "artifacts" / "attempt-0-stderr.txt").read_text()
 
 
 def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -> None:
@@ -331,9 +332,8 @@ def test_a_ci_job_runs_it_as_a_program(run: Any, framework: str) -> None:
     if framework in NO_PLACE:
         assert NO_PLACE[framework] in done.problem("c")
     else:
-        assert [event["output"] for event in done.events("c") if "call_id" in event][1:] == [
-            {"status": "lost"}
-        ]
+        outputs = [event["output"] for event in done.events("c") if event["type"] == "tool_result"]
+        assert outputs == [{"status": "lost"}]
 
 
 def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:

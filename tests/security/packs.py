@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,12 @@ def files_of(root: Path) -> list[str]:
 def reseal(root: Path, layout: str) -> None:
     """Seal a pack again, as whoever tampered would."""
     seal(root, make_config(), layout=layout, case_ids=IDS)
+
+
+def reindex(root: Path, rows: Iterable[dict[str, Any]], layout: str = "files") -> None:
+    """Replace the index of a pack, and seal it again."""
+    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    reseal(root, layout)
 
 
 GONE = object()

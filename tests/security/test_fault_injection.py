@@ -8,6 +8,7 @@ then on, or the disk reports an error. A developer's run takes a sample of them,
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections import Counter
@@ -49,15 +50,19 @@ class Scenario:
     """A command, and what holds after it, whatever happened to it.
 
     Attributes:
-        words: The command.
+        line: The command.
         holds: Checks what is there after the command has failed. Gets its exit code, and whether a pack may
             have a file that its list does not name yet, which opening refuses and one more try mends.
         again: Words that are added when the command is run once more.
     """
 
-    words: tuple[str, ...]
+    line: str
     holds: Callable[[Path, int, bool], None]
     again: tuple[str, ...] = field(default=())
+
+    @property
+    def words(self) -> list[str]:
+        return shlex.split(self.line)
 
 
 def opened(pack: Path, unlisted: bool) -> Pack | None:
@@ -133,20 +138,19 @@ def compare_holds(place: Path, code: int, unlisted: bool) -> None:
     assert open_pack(place / "p").config.run_id == "old"
 
 
-JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new")
+JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
+REGISTER = "registry baseline-set --registry-path registry.json --dataset-id shop"
+JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
+LOOP = "run-loop --suite suite.json --out loop --run-id loop --parallel 1 --agent-command"
 SCENARIOS = {
-    "run": Scenario(("run", *JUDGED, "--set", "evidence.layout=files"), run_holds),
-    "run compact": Scenario(("run", *JUDGED, "--set", "evidence.layout=compact"), run_holds),
-    "run-loop": Scenario((*("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop"),
-        *("--parallel", "1", "--agent-command", f"{sys.executable} -S -E agent.py calls")), loop_holds,
-        ("--resume",)),
-    "ci": Scenario((*("ci", "--suite", "suite.json", "--baseline", "p", "--out", "out"),
-        *("--fail-on", "never", "--comment", "never")), ci_holds),
-    "registry": Scenario((*("registry", "baseline-set", "--registry-path", "registry.json"),
-        *("--name", "second", "--run", "p", "--dataset-id", "shop")), registry_holds),
-    "attest": Scenario(("attest", "--run", "p", "--key", "key.pem"), attest_holds),
-    "compare": Scenario(("compare", "--baseline", "p", "--candidate", "q"), compare_holds),
-}  # fmt: skip
+    "run": Scenario(f"{JUDGED}files", run_holds),
+    "run compact": Scenario(f"{JUDGED}compact", run_holds),
+    "run-loop": Scenario(f"{LOOP} '{sys.executable} -S -E agent.py calls'", loop_holds, ("--resume",)),
+    "ci": Scenario("ci --suite suite.json --baseline p --out out --fail-on never --comment never", ci_holds),
+    "registry": Scenario(f"{REGISTER} --name second --run p", registry_holds),
+    "attest": Scenario("attest --run p --key key.pem", attest_holds),
+    "compare": Scenario("compare --baseline p --candidate q", compare_holds),
+}
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +171,7 @@ def prepared(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> P
     for out, run_id in (("p", "old"), ("q", "other")):
         words = ("run", "--suite", "suite.json", "--out", out, "--run-id", run_id)
         assert command(server, place, *words).code == 0
-    first = ("registry", "baseline-set", "--registry-path", "registry.json", "--name", "first", "--run", "q")
-    ended = command(server, place, *first, "--dataset-id", "shop")
+    ended = command(server, place, *shlex.split(REGISTER), "--name", "first", "--run", "q")
     assert ended.code == 0, ended.said
     return place
 

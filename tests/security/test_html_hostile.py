@@ -25,20 +25,18 @@ from tests.unit.comparison.views import result
 from tests.unit.reports.html.pages import Element, packed_cases, parsed, suite_of
 
 TAGS = {
-    *("html", "head", "meta", "title", "style", "script", "body", "header", "h1", "h2", "h3", "h4", "p",
-        "span"),
+    *("html", "head", "meta", "title", "style", "script", "body", "header", "h1", "h2", "h3", "h4", "p"),
     *("nav", "ul", "li", "a", "main", "section", "div", "b", "code", "small", "details", "summary", "table"),
     *("caption", "thead", "tbody", "tr", "th", "td", "pre", "del", "ins", "footer", "kbd", "label", "input"),
-    *("select", "option", "output", "dialog", "button", "meter"),
+    *("select", "option", "output", "dialog", "button", "meter", "span"),
     *("strong", "em", "ol", "br", "hr", "blockquote"),
-}  # fmt: skip
+}
 ATTRIBUTES = {
-    *("lang", "charset", "content", "name", "http-equiv", "class", "id", "href", "type", "hidden", "role",
-        "open"),
-    *("aria-label", "aria-labelledby", "aria-hidden", "aria-live", "autocomplete", "scope", "colspan"),
-    *("data-block", "data-value", "data-judges", "data-cause", "data-suite", "rel", "placeholder", "value",
-        "max"),
-}  # fmt: skip
+    *("lang", "charset", "content", "name", "http-equiv", "class", "id", "href", "type", "hidden", "role"),
+    *("aria-label", "aria-labelledby", "aria-hidden", "aria-live", "autocomplete", "scope", "colspan", "rel"),
+    *("data-block", "data-value", "data-judges", "data-cause", "data-suite", "placeholder", "value", "max"),
+    "open",
+}
 
 
 def trace_of(text: str) -> list[dict[str, Any]]:
@@ -86,46 +84,24 @@ def request_of(folder: Path, texts: list[str], *, everywhere: str) -> HtmlReport
     assert comparison is not None
     comparison.behaviour.notices.append(everywhere)
     comparison.compatibility.failures[:] = []
-    waiver = AppliedWaiver(
-        waiver_id=everywhere,
-        approved_by=everywhere,
-        reason=everywhere,
-        expires_at=everywhere,
-        case_ids=[everywhere],
-    )
+    excuse: dict[str, Any] = {"waiver_id": everywhere, "expires_at": everywhere, "case_ids": [everywhere]}
+    stated = {name: [everywhere] for name in ("quarantined_case_ids", "failures", "explanation")}
+    waivers = [AppliedWaiver(approved_by=everywhere, reason=everywhere, **excuse)]
     decision = suite.decision.model_copy(
-        update={
-            "waivers": [waiver],
-            "expired": [ExpiredExcuse(waiver_id=everywhere, expires_at=everywhere, case_ids=[everywhere])],
-            "quarantined_case_ids": [everywhere],
-            "failures": [everywhere],
-            "explanation": [everywhere],
-        }
+        update={**stated, "waivers": waivers, "expired": [ExpiredExcuse(**excuse)]}
     )
-    shown = replace(
-        suite, slug=everywhere, suite_path=everywhere, decision=decision, baseline_note=everywhere
-    )
+    places = dict.fromkeys(("slug", "suite_path", "baseline_note"), everywhere)
     return HtmlReport(
-        report=report_of(shown, everywhere),
+        report=report_of(replace(suite, decision=decision, **places), everywhere),
         evidence={everywhere: SuiteEvidence(candidate=now, baseline=before, place=everywhere)},
     )
 
 
 def report_of(suite: SuiteReport, text: str) -> EvaluationReport:
-    return EvaluationReport(
-        title=text,
-        suites=[suite],
-        comment_id=text,
-        run_url=text,
-        head_sha=text,
-        evidence_name=text,
-        evidence_url=text,
-        html_name=text,
-        warnings=[text],
-        rule_changes=RuleChanges(sentences=[text]),
-        tool_version=text,
-        not_evaluated=text,
-    )
+    names = ("title", "comment_id", "run_url", "head_sha", "evidence_name", "evidence_url", "html_name")
+    texts: dict[str, Any] = dict.fromkeys((*names, "tool_version", "not_evaluated"), text)
+    changes = RuleChanges(sentences=[text])
+    return EvaluationReport(suites=[suite], warnings=[text], rule_changes=changes, **texts)
 
 
 def elements(element: Element, *, without: str = "") -> Iterator[Element]:

@@ -31,14 +31,15 @@ COMPARE = ("compare", "--baseline", "baseline", "--candidate", "candidate")
 
 
 REFUSED = {
-    "compare with it": ("baseline", COMPARE),
-    "compare it": ("candidate", COMPARE),
-    "rejudge": ("baseline", ("rejudge", "--run", "baseline", "--judge", "policy", "--out", "anew")),
-    "merge": ("shard", ("merge", "shard", "--out", "whole")),
-    "registry": ("baseline",
-        ("registry", "baseline-set", "--registry-path", "registry.json", "--name", "main", "--run",
-        "baseline")),
-}  # fmt: skip
+    "compare with it": ("baseline", " ".join(COMPARE)),
+    "compare it": ("candidate", " ".join(COMPARE)),
+    "rejudge": ("baseline", "rejudge --run baseline --judge policy --out anew"),
+    "merge": ("shard", "merge shard --out whole"),
+    "registry": (
+        "baseline",
+        "registry baseline-set --registry-path registry.json --name main --run baseline",
+    ),
+}
 
 
 @pytest.mark.parametrize("command", REFUSED)
@@ -49,7 +50,7 @@ def test_it_is_refused_and_nothing_is_made_of_it(command: str, place: Path) -> N
         assert agent_eval("run", *options, cwd=place).code == 0
     broken_off(place / which)
     before = tree(place)
-    ended = agent_eval(*words, cwd=place)
+    ended = agent_eval(*words.split(), cwd=place)
     assert (ended.code, ended.error["code"]) == (2, "invalid_pack")
     assert "not complete" in ended.error["message"]
     assert which in ended.error["message"]
@@ -90,13 +91,8 @@ def test_gate_refuses_a_comparison_in_it(place: Path) -> None:
 
 def test_verify_says_so_and_converting_keeps_it(place: Path) -> None:
     broken_off(place / "baseline")
-    assert (
-        agent_eval("pack", "verify", "--format", "json", "--run", "baseline", cwd=place).json()["complete"]
-        is False
-    )
-    shown = agent_eval("pack", "verify", "--run", "baseline", "--format", "text", cwd=place)
-    assert "not complete" in shown.out
-    made = agent_eval(
-        "pack", "compact", "--format", "json", "--run", "baseline", "--out", "compact", cwd=place
-    )
-    assert made.json()["complete"] is False
+    verify = ("pack", "verify", "--run", "baseline", "--format")
+    assert agent_eval(*verify, "json", cwd=place).json()["complete"] is False
+    assert "not complete" in agent_eval(*verify, "text", cwd=place).out
+    compact = ("pack", "compact", "--format", "json", "--run", "baseline", "--out", "compact")
+    assert agent_eval(*compact, cwd=place).json()["complete"] is False

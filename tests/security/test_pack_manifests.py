@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.factories import make_config, seal
-from tests.security.packs import GONE, IDS, Change, edit, pack_of, refused
+from tests.security.packs import GONE, Change, edit, pack_of, refused, reindex
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,14 @@ def test_manifests_with_impossible_paths_are_refused(tmp_path: Path, path: str) 
     refused(root, "manifest.json", "lists ")
 
 
-def twice(manifest: Any) -> None:
-    manifest["files"].insert(1, manifest["files"][0])
+def spelled(change: Callable[[str], str]) -> Callable[[Any], None]:
+    """List the first file a second time, as spelled so."""
 
+    def add(manifest: Any) -> None:
+        first = manifest["files"][0]
+        manifest["files"].insert(0, {**first, "path": change(first["path"])})
 
-def spelled_twice(manifest: Any) -> None:
-    first = manifest["files"][0]
-    manifest["files"].insert(0, {**first, "path": first["path"].upper()})
+    return add
 
 
 def without(path: str) -> Callable[[Any], None]:
@@ -63,9 +64,9 @@ def without(path: str) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "place", "what"),
     [
-        (twice, "manifest.json", "twice or not in order"),
+        (spelled(str), "manifest.json", "twice or not in order"),
         (lambda value: value["files"].reverse(), "manifest.json", "twice or not in order"),
-        (spelled_twice, "manifest.json", "under two spellings"),
+        (spelled(str.upper), "manifest.json", "under two spellings"),
         ({"schema_version": "2.0.0"}, "manifest.json", "has schema version '2.0.0'"),
         ({"case_directories.b": "a"}, "manifest.json", "two cases have the directory 'a'"),
         ({"case_directories.b": "../b"}, "manifest.json", "is not a plain name"),
@@ -86,16 +87,11 @@ def test_manifests_that_contradict_themselves_are_refused(
     refused(root, place, what)
 
 
-def test_a_compact_pack_has_no_case_directories(tmp_path: Path) -> None:
+def test_directories_for_no_case_of_the_index_are_refused(tmp_path: Path) -> None:
     root = pack_of(tmp_path, "compact")
     edit(root / "manifest.json", {"case_directories": {"a": "a"}})
     refused(root, "manifest.json", "has no case directories")
-
-
-def test_a_directory_for_a_case_that_the_index_does_not_list_is_refused(tmp_path: Path) -> None:
-    root = pack_of(tmp_path)
-    rows = (root / "run/index.jsonl").read_bytes().splitlines(keepends=True)
-    (root / "run/index.jsonl").write_bytes(b"".join(rows[:2]))
-    seal(root, make_config(), layout="files", case_ids=IDS)
+    root = pack_of(tmp_path / "files")
+    reindex(root, [json.loads(row) for row in (root / "run/index.jsonl").read_bytes().splitlines()[:2]])
     edit(root / "manifest.json", {"case_count": 2})
     refused(root, "manifest.json", "directories for cases that the index does not list")

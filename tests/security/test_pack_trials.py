@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import RunConfig, Tally, trials_result
 from agent_eval.contracts.trials import ALL
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.reader import open_pack
-from tests.factories import DEFAULT_JUDGES, make_case, make_config, make_pack, make_result, make_trace, seal
+from agent_eval.operations.run import run_suite
+from tests.factories import (
+    DEFAULT_JUDGES,
+    make_case,
+    make_config,
+    make_pack,
+    make_result,
+    make_suite,
+    make_trace,
+    seal,
+)
 from tests.security.packs import GONE, LAYOUTS, Change, apply
 
 CASE = make_case("a", "one") | {"trials": [{"trace": make_trace("two"), "metadata": {}}]}
@@ -25,11 +36,12 @@ def pack(root: Path, layout: str) -> Path:
     return make_pack(root, [result], cases=[CASE], layout=layout, config=CONFIG)
 
 
-def tamper(root: Path, layout: str, change: Change) -> None:
-    place = root / ("cases/a/verdicts.json" if layout == "files" else "cases/verdicts-00000.jsonl")
-    row = json.loads(place.read_bytes())
-    apply(row, change)
-    place.write_text(json.dumps(row) + "\n")
+def tamper(root: Path, layout: str, change: Change, place: str = "") -> None:
+    """Change a file, its case's verdicts unless another is named, and seal the pack again."""
+    path = root / (place or ("cases/a/verdicts.json" if layout == "files" else "cases/verdicts-00000.jsonl"))
+    value = json.loads(path.read_bytes())
+    apply(value, change)
+    path.write_text(json.dumps(value) + "\n")
     seal(root, CONFIG, layout=layout, case_ids=["a"])
 
 
@@ -49,10 +61,6 @@ def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: s
 
 def make(tmp_path: Path) -> Path:
     """The same, written by the program."""
-    from agent_eval.config.spec import Output, RunSpec
-    from agent_eval.operations.run import run_suite
-    from tests.factories import make_suite
-
     case = CASE | {"policy": {"forbidden_tools": ["two"]}}
     (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
     spec = RunSpec(suite=tmp_path / "suite.json", output=Output(pack=tmp_path / "pack"))
@@ -102,13 +110,20 @@ def test_what_does_not_follow_from_the_trials_is_refused(
         open_pack(root)
 
 
-def test_a_summary_that_hides_flakes_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        ("run/summary.json", {"flaky_cases": 0}, "flaky_cases"),
+        ("cases/a/trajectory.json", {"trials": []}, "1 trajectories and the verdicts of 2 trials"),
+    ],
+    ids=["a summary that hides flakes", "a trajectory without the deciding trial"],
+)
+def test_what_contradicts_the_trials_is_refused(
+    tmp_path: Path, place: str, change: Change, said: str
+) -> None:
     root = pack(tmp_path / "pack", "files")
-    summary = json.loads((root / "run/summary.json").read_bytes())
-    summary["flaky_cases"] = 0
-    (root / "run/summary.json").write_text(json.dumps(summary))
-    seal(root, CONFIG, layout="files", case_ids=["a"])
-    with pytest.raises(InvalidPack, match="flaky_cases"):
+    tamper(root, "files", change, place)
+    with pytest.raises(InvalidPack, match=said):
         open_pack(root)
 
 
@@ -130,11 +145,3 @@ def test_a_pack_of_an_older_version_that_counted_skipped_trials_stays_readable(
         (root / "run/summary.json").write_text(json.dumps(summary.to_json()))
         seal(root, CONFIG, layout=layout, case_ids=["a"])
         assert (open_pack(root).summary.flaky_cases, summary.flaky_cases) == (flaky, flaky)
-
-
-def test_a_trajectory_without_the_deciding_trial_is_refused(tmp_path: Path) -> None:
-    root = pack(tmp_path / "pack", "files")
-    (root / "cases/a/trajectory.json").write_text(json.dumps(CASE | {"trials": []}))
-    seal(root, CONFIG, layout="files", case_ids=["a"])
-    with pytest.raises(InvalidPack, match="1 trajectories and the verdicts of 2 trials"):
-        open_pack(root)

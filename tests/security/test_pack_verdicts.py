@@ -17,7 +17,7 @@ from agent_eval.evidence import verify
 from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.sources import DirectorySource
 from tests.factories import make_case, make_config, make_index_row, make_pack, make_result, pretty
-from tests.security.packs import GONE, IDS, LAYOUTS, apply, edit, pack_of, refused, reseal
+from tests.security.packs import GONE, IDS, LAYOUTS, apply, edit, pack_of, refused, reindex, reseal
 
 
 def doubled_judge(result: Any) -> None:
@@ -113,84 +113,74 @@ def test_broken_indexes_are_refused_with_their_line(tmp_path: Path, data: bytes,
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "place", "what"),
     [
-        ({"case_id": "a"}, "has a case twice"),
-        ({"calls": [["only-one"]]}, "calls: must be pairs of strings"),
-        ({"calls": [["tool", 1]]}, "calls: must be pairs of strings|calls"),
-        ({"models": [1]}, "models"),
-        ({"input_tokens": "many"}, "line 2: input_tokens"),
+        ({"case_id": "a"}, "run/index.jsonl", "has a case twice"),
+        ({"case_id": "x"}, "manifest.json", "has no directory for case 'x'"),
+        ({"calls": [["only-one"]]}, "run/index.jsonl", "calls: must be pairs of strings"),
+        ({"calls": [["tool", 1]]}, "run/index.jsonl", "calls: must be pairs of strings|calls"),
+        ({"models": [1]}, "run/index.jsonl", "models"),
+        ({"input_tokens": "many"}, "run/index.jsonl", "line 2: input_tokens"),
     ],
 )
 def test_index_rows_that_break_the_contract_are_refused(
-    tmp_path: Path, change: dict[str, Any], what: str
+    tmp_path: Path, change: dict[str, Any], place: str, what: str
 ) -> None:
     root = pack_of(tmp_path)
     rows = [make_index_row(make_case(case_id)) for case_id in IDS]
     rows[1].update(change)
-    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    reseal(root, "files")
-    refused(root, "run/index.jsonl", what)
-
-
-def test_a_case_without_a_directory_is_refused(tmp_path: Path) -> None:
-    root = pack_of(tmp_path)
-    rows = [make_index_row(make_case(case_id)) for case_id in ("a", "x", "c")]
-    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    reseal(root, "files")
-    refused(root, "manifest.json", "has no directory for case 'x'")
-
-
-def drop_last_line(root: Path, name: str) -> None:
-    lines = (root / name).read_bytes().splitlines(keepends=True)
-    (root / name).write_bytes(b"".join(lines[:-1]))
-
-
-@pytest.mark.parametrize(
-    ("lost", "place", "what"),
-    [
-        (("trajectories",), "cases/verdicts-00001.jsonl", "has 1 cases, its trajectories have 0"),
-        (("verdicts",), "cases/verdicts-00001.jsonl", "has 0 cases, its trajectories have 1"),
-        (("trajectories", "verdicts"), "run/index.jsonl", "has cases without verdicts"),
-    ],
-)
-def test_shards_that_lost_cases_are_refused(tmp_path: Path, lost: list[str], place: str, what: str) -> None:
-    root = pack_of(tmp_path, "compact", shard=2)
-    for name in lost:
-        drop_last_line(root, f"cases/{name}-00001.jsonl")
-    reseal(root, "compact")
+    reindex(root, rows)
     refused(root, place, what)
 
 
-def test_shards_with_a_case_too_many_are_refused(tmp_path: Path) -> None:
-    root = pack_of(tmp_path, "compact", shard=2)
-    for name in ("trajectories", "verdicts"):
-        file = root / f"cases/{name}-00001.jsonl"
+def without_last_line(*names: str) -> Callable[[Path], None]:
+    def cut(cases: Path) -> None:
+        for name in names:
+            lines = (cases / f"{name}-00001.jsonl").read_bytes().splitlines(keepends=True)
+            (cases / f"{name}-00001.jsonl").write_bytes(b"".join(lines[:-1]))
+
+    return cut
+
+
+def twice(cases: Path) -> None:
+    for file in cases.glob("*-00001.jsonl"):
         file.write_bytes(file.read_bytes() * 2)
-    reseal(root, "compact")
-    refused(root, "cases/verdicts-00001.jsonl", "have 4 cases, run/index.jsonl has 3")
 
 
-def test_shards_must_be_numbered_without_gaps(tmp_path: Path) -> None:
+def cut_last_byte(cases: Path) -> None:
+    file = cases / "trajectories-00000.jsonl"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+TRAJECTORIES, VERDICTS = "cases/trajectories-00001.jsonl", "cases/verdicts-00001.jsonl"
+SHARDS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "a trajectory lost": (
+        without_last_line("trajectories"), VERDICTS, "has 1 cases, its trajectories have 0",
+    ),
+    "a verdict lost": (without_last_line("verdicts"), VERDICTS, "has 0 cases, its trajectories have 1"),
+    "both lost": (
+        without_last_line("trajectories", "verdicts"), "run/index.jsonl", "has cases without verdicts",
+    ),
+    "a case too many": (twice, VERDICTS, "have 4 cases, run/index.jsonl has 3"),
+    "a gap in the numbers": (
+        lambda cases: (cases / "trajectories-00001.jsonl").rename(cases / "trajectories-00002.jsonl"),
+        "manifest.json", f"does not list {TRAJECTORIES}",
+    ),
+    "all lost": (shutil.rmtree, "run/index.jsonl", "has cases without verdicts"),
+    "no line feed at the end": (
+        cut_last_byte, "cases/trajectories-00000.jsonl", "does not end with a line feed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tamper", "place", "what"), SHARDS.values(), ids=SHARDS)
+def test_shards_that_are_not_whole_are_refused(
+    tmp_path: Path, tamper: Callable[[Path], object], place: str, what: str
+) -> None:
     root = pack_of(tmp_path, "compact", shard=2)
-    (root / "cases/trajectories-00001.jsonl").rename(root / "cases/trajectories-00002.jsonl")
+    tamper(root / "cases")
     reseal(root, "compact")
-    refused(root, "manifest.json", "does not list cases/trajectories-00001.jsonl")
-
-
-def test_a_pack_that_lost_all_its_shards_is_refused(tmp_path: Path) -> None:
-    root = pack_of(tmp_path, "compact")
-    shutil.rmtree(root / "cases")
-    reseal(root, "compact")
-    refused(root, "run/index.jsonl", "has cases without verdicts")
-
-
-def test_trajectory_shards_end_with_a_line_feed(tmp_path: Path) -> None:
-    root = pack_of(tmp_path, "compact")
-    name = "cases/trajectories-00000.jsonl"
-    (root / name).write_bytes((root / name).read_bytes()[:-1])
-    reseal(root, "compact")
-    refused(root, name, "does not end with a line feed")
+    refused(root, place, what)
 
 
 @LAYOUTS
@@ -198,9 +188,7 @@ def test_a_trajectory_of_another_case_is_refused_when_it_is_read(tmp_path: Path,
     root = pack_of(tmp_path, layout, cases=[make_case("a"), make_case("c"), make_case("b")])
     if layout == "files":
         (root / "cases/b/trajectory.json").write_bytes((root / "cases/a/trajectory.json").read_bytes())
-    rows = [make_index_row(make_case(case_id)) for case_id in IDS]
-    (root / "run/index.jsonl").write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    reseal(root, layout)
+    reindex(root, [make_index_row(make_case(case_id)) for case_id in IDS], layout)
     with pytest.raises(InvalidPack, match="does not hold case 'b'"):
         open_pack(root).trajectory("b")
 

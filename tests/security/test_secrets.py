@@ -60,16 +60,10 @@ def run(
 
 def leaks(place: Path, text: str) -> list[str]:
     """Files below a place that hold a text, also as JSON writes it."""
-    forms = {
-        text.encode(),
-        json.dumps(text)[1:-1].encode(),
-        json.dumps(text, ensure_ascii=False)[1:-1].encode(),
-    }
-    return [
-        str(path)
-        for path in place.rglob("*")
-        if path.is_file() and any(form in path.read_bytes() for form in forms)
-    ]
+    as_json = (json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
+    forms = {form.encode() for form in (text, *as_json)}
+    files = (path for path in place.rglob("*") if path.is_file())
+    return [str(path) for path in files if any(form in path.read_bytes() for form in forms)]
 
 
 @crossed(form=[*FORMS], layout=["files", "compact"])
@@ -127,16 +121,20 @@ def test_replacements_are_counted_over_all_parts_of_a_suite(tmp_path: Path) -> N
     assert config["execution_config"]["redacted_cases"] == 400
 
 
-@pytest.mark.parametrize("word", ["case_id", "tool_contract", "verdicts", "trajectory_step", "tool_call"])
-def test_a_password_that_is_one_of_our_words_breaks_nothing(word: str, tmp_path: Path) -> None:
-    assert run(tmp_path, make_case("a", "lookup_order"), secret=word).code == 0
+@pytest.mark.parametrize(
+    ("word", "tool"),
+    [
+        *((word, "lookup_order") for word in ("case_id", "tool_contract", "verdicts", "tool_call")),
+        ("trajectory_step", "lookup_order"),
+        ("postgres", "query_postgres"),
+    ],
+)
+def test_a_password_that_is_one_of_our_words_or_an_ordinary_one_breaks_nothing(
+    word: str, tool: str, tmp_path: Path
+) -> None:
+    assert run(tmp_path, make_case("a", tool), secret=word).code == 0
     assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
-
-
-def test_a_password_that_is_an_ordinary_word_breaks_nothing(tmp_path: Path) -> None:
-    assert run(tmp_path, make_case("a", "query_postgres"), secret="postgres").code == 0
-    assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
-    assert leaks(tmp_path / "pack", "postgres") == []
+    assert word != "postgres" or leaks(tmp_path / "pack", word) == []
 
 
 @pytest.mark.parametrize(
@@ -184,16 +182,21 @@ def personal_case(number: int = 0) -> dict[str, Any]:
     return case
 
 
+AGENT = ("--suite", "suite.json", "--out", "p", "--agent-command", f"{sys.executable} -S -E agent.py")
+REPEATED = json.dumps({"assistant_output": "; ".join(PERSONAL.values())})
+
+
+def write(place: Path, agent: str, *cases: dict[str, Any]) -> None:
+    """Write a suite, and an agent in Python."""
+    (place / "suite.json").write_text(json.dumps(make_suite(*cases)))
+    (place / "agent.py").write_text(f"import json, os, signal, sys\n{agent}")
+
+
 @pytest.mark.parametrize("command", ["run", "run-loop"])
 def test_what_the_rules_name_is_in_no_file(command: str, tmp_path: Path) -> None:
-    (tmp_path / "suite.json").write_text(json.dumps(make_suite(*map(personal_case, range(3)))))
-    (tmp_path / "agent.py").write_text(
-        f"import json\nprint(json.dumps({{'assistant_output': {'; '.join(PERSONAL.values())!r}}}))"
-    )
-    agent = ("--agent-command", f"{sys.executable} -S -E agent.py") if command == "run-loop" else ()
-    ended = agent_eval(
-        command, "--format", "json", "--suite", "suite.json", "--out", "p", *agent, *RULES, cwd=tmp_path
-    )
+    write(tmp_path, f"print({REPEATED!r})", *map(personal_case, range(3)))
+    words = AGENT if command == "run-loop" else AGENT[:4]
+    ended = agent_eval(command, "--format", "json", *words, *RULES, cwd=tmp_path)
     answer = ended.json()
     assert (answer["redacted_cases"], answer["redactions"] > 12) == (3, True)
     for name in ("suite.json", "agent.py"):
@@ -204,22 +207,16 @@ def test_what_the_rules_name_is_in_no_file(command: str, tmp_path: Path) -> None
     config = json.loads((tmp_path / "p" / "run" / "config.json").read_bytes())
     assert config["execution_config"]["redactions"] == answer["redactions"]
     assert agent_eval("verify", "p", cwd=tmp_path).code == 0
-    shown = agent_eval(
-        "rejudge", "--format", "json", "--run", "p", "--judge", "policy", "--out", "q", cwd=tmp_path
-    )
-    assert shown.json()["redacted_cases"] == 3
+    again = ("rejudge", "--format", "json", "--run", "p", "--judge", "policy", "--out", "q")
+    assert agent_eval(*again, cwd=tmp_path).json()["redacted_cases"] == 3
 
 
 def test_the_journal_of_a_killed_run_holds_nothing_that_the_rules_name(tmp_path: Path) -> None:
-    (tmp_path / "suite.json").write_text(json.dumps(make_suite(*map(personal_case, range(2)))))
-    answer = json.dumps({"assistant_output": "; ".join(PERSONAL.values())})
-    (tmp_path / "agent.py").write_text(
-        "import json, os, signal, sys\n"
-        "if json.load(sys.stdin)['case_id'] == 'case-1': os.kill(int(open('pid').read()), signal.SIGKILL)\n"
-        f"print({answer!r})"
+    killing = (
+        "if json.load(sys.stdin)['case_id'] == 'case-1': os.kill(int(open('pid').read()), signal.SIGKILL)"
     )
-    words = ("--suite", "suite.json", "--out", "p", "--agent-command", f"{sys.executable} -S -E agent.py")
-    process = start("run-loop", *words, "--parallel", "1", *RULES, cwd=tmp_path, measured=False)
+    write(tmp_path, f"{killing}\nprint({REPEATED!r})", *map(personal_case, range(2)))
+    process = start("run-loop", *AGENT, "--parallel", "1", *RULES, cwd=tmp_path, measured=False)
     (tmp_path / "pid").write_text(str(process.pid))
     process.communicate(timeout=60)
     journal = (tmp_path / "p.journal").read_bytes()
@@ -228,11 +225,8 @@ def test_the_journal_of_a_killed_run_holds_nothing_that_the_rules_name(tmp_path:
 
 
 def test_artifacts_of_a_pack_are_redacted_when_it_is_judged_again(tmp_path: Path) -> None:
-    case = make_case("a", "lookup_order")
-    (tmp_path / "suite.json").write_text(json.dumps(make_suite(case)))
-    (tmp_path / "agent.py").write_text(f"import sys\nprint({SECRET!r}, file=sys.stderr)\nsys.exit(3)")
-    words = ("--suite", "suite.json", "--out", "p", "--agent-command", f"{sys.executable} -S -E agent.py")
-    agent_eval("run-loop", *words, cwd=tmp_path)
+    write(tmp_path, f"print({SECRET!r}, file=sys.stderr)\nsys.exit(3)", make_case("a", "lookup_order"))
+    agent_eval("run-loop", *AGENT, cwd=tmp_path)
     assert leaks(tmp_path / "p", SECRET)
     again = ("rejudge", "--run", "p", "--judge", "policy", "--out", "q")
     assert agent_eval(*again, cwd=tmp_path, environ={"MY_API_TOKEN": SECRET}).code == 4  # the agent failed
@@ -241,8 +235,7 @@ def test_artifacts_of_a_pack_are_redacted_when_it_is_judged_again(tmp_path: Path
 
 
 def test_a_wrong_rule_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    ended = agent_eval(
-        "run", "--suite", "none.json", "--out", "p", "--set", "redaction.patterns=x=(", cwd=tmp_path
-    )
+    words = ("run", "--suite", "none.json", "--out", "p", "--set", "redaction.patterns=x=(")
+    ended = agent_eval(*words, cwd=tmp_path)
     assert ended.code == 2
     assert "RE2 cannot read it" in ended.error["message"]

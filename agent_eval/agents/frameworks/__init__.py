@@ -9,6 +9,25 @@ from typing import Any
 from agent_eval.errors import FailureKind
 
 
+class CaseTools(ABC):
+    """The tools of the case. A function with a second parameter calls it."""
+
+    @abstractmethod
+    def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> Mapping[str, Any]:
+        """Return a tool's `output`, `error` and `source`; the caller records the call, unless it is here.
+
+        Raises:
+            RuntimeError: The attempt is over.
+        """
+
+    def __call__(self, tool: str, arguments: Any = None) -> Any:
+        """Return a tool's output; raise RuntimeError where it fails."""
+        answer = self.answer(tool, {} if arguments is None else arguments, is_recorded=True)
+        if answer["error"] is not None:
+            raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
+        return answer["output"]
+
+
 class AgentObject(ABC):
     """An agent object, called as a function.
 
@@ -24,12 +43,12 @@ class AgentObject(ABC):
 
     @abstractmethod
     def __call__(
-        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: Any
+        self, task: Mapping[str, Any], limits: Mapping[str, Any], tools: CaseTools | None
     ) -> Awaitable[dict[str, Any]]:
         """Take one turn; return its events.
 
-        `limits` has the `steps` of the turn and the `answer_tool` of the case; `call_tool` answers calls in
-        place of the agent's own tools, and is None where these run.
+        `limits` has the `steps` of the turn and the `answer_tool` of the case; `tools` answer in place of the
+        agent's own, and are None where these run.
 
         Raises:
             Unfinished: The agent failed; raised from what it raised.

@@ -39,12 +39,8 @@ class Framework:
         from agent_eval.agents.frameworks.conversation import Conversation  # functions do without
 
         name = f"agent_eval.agents.frameworks.{self.module}"
-        own = vars(importlib.import_module(name)).values()
-        return next(
-            each
-            for each in own
-            if isinstance(each, type) and issubclass(each, Conversation) and each.__module__ == name
-        )
+        importlib.import_module(name)
+        return next(each for each in Conversation.__subclasses__() if each.__module__ == name)
 
 
 FRAMEWORKS = (

@@ -12,23 +12,16 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, Unfinished
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
 from agent_eval.errors import FailureKind
 
 _LONGEST_PROBLEM = 2000
-
-
-class CaseTools(Protocol):
-    """The answers of the case to calls of tools: `output`, `error` and `source` of each. Records no call."""
-
-    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]:
-        """Answer a call."""
 
 
 class Conversation(ABC):
@@ -149,10 +142,10 @@ class FrameworkAgent(AgentObject):
 
     @override
     async def __call__(
-        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: CaseTools | None
+        self, task: Mapping[str, Any], limits: Mapping[str, Any], tools: CaseTools | None
     ) -> dict[str, Any]:
         trajectory = Trajectory(limits["steps"], limits["answer_tool"])
-        conversation = self._conversation(task, call_tool)
+        conversation = self._conversation(task, tools)
         conversation.trajectory = trajectory
         _IN_PROGRESS.set(conversation)
         _TURNS.add(conversation)
@@ -181,14 +174,14 @@ class FrameworkAgent(AgentObject):
     def end_session(self, session_id: str) -> None:
         self._conversations.pop(session_id, None)
 
-    def _conversation(self, task: Mapping[str, Any], call_tool: CaseTools | None) -> Conversation:
+    def _conversation(self, task: Mapping[str, Any], tools: CaseTools | None) -> Conversation:
         session_id = task.get("session_id")
         if session_id is None:
-            return self._kind(self._agent, call_tool)
+            return self._kind(self._agent, tools)
         if task["turn"] == 1:
-            self._conversations[session_id] = self._kind(self._agent, call_tool)
+            self._conversations[session_id] = self._kind(self._agent, tools)
         conversation = self._conversations[session_id]
-        conversation.tools = call_tool
+        conversation.tools = tools
         return conversation
 
 

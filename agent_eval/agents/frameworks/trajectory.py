@@ -66,13 +66,8 @@ class Trajectory:
 
     def add(self, actor: str, kind: str, **fields: Any) -> None:
         """Record an event; fields that are None are left out."""
-        self._events.append(
-            {
-                "actor": actor,
-                "type": kind,
-                **{name: plain(value) for name, value in fields.items() if value is not None},
-            }
-        )
+        known = {name: plain(value) for name, value in fields.items() if value is not None}
+        self._events.append({"actor": actor, "type": kind, **known})
 
     def answered(self, *parts: str | Thought | Call | None, **facts: Any) -> None:
         """Record an answer of a model: thoughts, text, calls. Only the first event has the facts."""
@@ -101,15 +96,8 @@ class Trajectory:
             call_id, count = f"{call.call_id}-{count}", count + 1
         self._ids.setdefault(call.call_id, []).append(call_id)
         self._tools[call_id] = call.tool
-        self.add(
-            AGENT,
-            TOOL_CALL,
-            tool=call.tool,
-            input=read_json(call.arguments),
-            call_id=call_id,
-            error=call.problem,
-            **facts,
-        )
+        arguments, problem = read_json(call.arguments), call.problem
+        self.add(AGENT, TOOL_CALL, tool=call.tool, input=arguments, call_id=call_id, error=problem, **facts)
 
     def result(self, call_id: str, output: Any = None, error: Any = None, source: str | None = None) -> None:
         """Record the result of a call. An exception is told by type and text."""
@@ -119,14 +107,8 @@ class Trajectory:
             error = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
         attributes = None if source is None else {TOOL_ANSWER_SOURCE: source}
         fields = {"output": output} if error is None else {"error": error}
-        self.add(
-            TOOL,
-            TOOL_RESULT,
-            tool=self._tools.get(known),
-            call_id=known,
-            attributes=attributes,
-            **fields,
-        )
+        tool = self._tools.get(known)
+        self.add(TOOL, TOOL_RESULT, tool=tool, call_id=known, attributes=attributes, **fields)
 
     def _known(self, call_id: str) -> str:
         """The id in the evidence: of several calls with the same, the latest without a result."""

@@ -7,12 +7,22 @@ from typing import get_args
 from agent_eval.config.options import REGISTRY, Command, Option
 
 # fmt: off
-# A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
+# A row is its name and kind, its help, its commands, and what is not usual: two lines, and not fifteen.
 
 _OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "dev demo-agent", "schema show", "completion")
 """Commands that print one kind of text: prose, JSON, or a script."""
+_IMPORT: tuple[Command, ...] = ("import",)
+_GENERATE: tuple[Command, ...] = ("generate",)
+_SETS_A_BASELINE: tuple[Command, ...] = ("registry baseline-set", "registry baseline-promote")
 
-PACKS: tuple[Option, ...] = (
+CI_FILES = (
+    *("all", "none", "github", "gitlab", "buildkite", "circleci", "jenkins"),
+    *("gitlab-pip", "buildkite-pip", "circleci-pip", "jenkins-pip"),
+)
+"""One name for each file of a CI platform; `all` for those that run the image."""
+
+ROWS: tuple[Option, ...] = (
+    # packs
     Option("run", "path", "Evidence pack, or archive of one.",
            ("rejudge", "replay", "dev expand", "dev compact"), goes_to="pack", metavar="PACK", required=True),
     Option("run", "path", "Evidence pack, or archive of one; same as the argument PACK.", ("verify",),
@@ -81,59 +91,7 @@ PACKS: tuple[Option, ...] = (
            ("schema migrate",), goes_to="target", hidden=True),
     Option("target-version", "text", "Schema version to write; without it the current one.",
            ("schema migrate",), metavar="VERSION", hidden=True),
-)
-
-IMPORTING: tuple[Command, ...] = ("import",)
-
-IMPORTS: tuple[Option, ...] = (
-    Option("from", "text", "Format of the input. Default: recognised by itself, record by record.", IMPORTING,
-           goes_to="format", default="auto", metavar="FORMAT", aliases=("provider", "framework", "source")),
-    Option("family", "choice", "Only formats of this family.", IMPORTING,
-           choices=("provider", "framework", "transcript"), hidden=True),
-    Option("input", "lines", "File or directory to import; same as the argument FILE.", IMPORTING,
-           goes_to="inputs", metavar="PATH", hidden=True),
-    Option("out", "path", "The .json or .jsonl suite to write.", IMPORTING, required=True),
-    Option("dataset-id", "id", "Id of the suite; without it the name of the first input.", IMPORTING,
-           metavar="ID"),
-    Option("case-prefix", "id", "Text to put before each case id.", IMPORTING, metavar="TEXT", hidden=True),
-    Option("group-by", "text",
-           "Field whose value makes records one conversation, such as metadata.session_id.", IMPORTING,
-           metavar="PATH", detail="Without it their own ids and repeated histories decide."),
-    Option("id-from", "text", "Field whose value is the case id. Default: the source's own id.", IMPORTING,
-           metavar="PATH"),
-    Option("expect", "path", "JSON or CSV of expected outputs and labels, joined by id.", IMPORTING),
-    Option("strict", "switch", "Refuse what would lose something, such as unknown fields.", IMPORTING),
-    Option("diagnostics-out", "path", "JSON Lines file for what was lost, unknown or changed.", IMPORTING),
-    Option("schema-fixtures-dir", "path", "Directory with suites, at least one of each schema version.",
-           ("dev contracts-check",), goes_to="suite_fixtures", metavar="DIR", required=True),
-    Option("adapter-fixtures-dir", "path", "Directory with a directory of exports for each format.",
-           ("dev contracts-check",), goes_to="adapter_fixtures", metavar="DIR", required=True),
-    Option("fixtures-dir", "path", "Directory with a directory of exports for each format.",
-           ("dev adapter-conformance",), goes_to="adapter_fixtures", metavar="DIR", required=True),
-    Option("min-fixtures-per-provider", "count", "Exports that each provider and each framework must have.",
-           ("dev adapter-conformance", "dev contracts-check"), goes_to="minimum", default="2", metavar="N"),
-)
-
-_GENERATE: tuple[Command, ...] = ("generate",)
-
-BENCHMARKS: tuple[Option, ...] = (
-    Option("archetype", "choice", "What kind of agent the suite is for.", _GENERATE,
-           choices=("support_agent", "research_agent", "ops_agent", "coding_agent"), required=True),
-    Option("cases", "integer", "Number of cases.", _GENERATE, default="50", bounds=(1, 10_000)),
-    Option("seed", "seed", "Another seed gives other cases; the same one gives the same bytes.", _GENERATE,
-           default="0"),
-    Option("out", "path", "The .json or .jsonl suite to write.", _GENERATE, required=True),
-    Option("with-traces", "switch", "Give each case the trace of an agent that does everything right.",
-           _GENERATE),
-)
-
-CI_FILES = (
-    *("all", "none", "github", "gitlab", "buildkite", "circleci", "jenkins"),
-    *("gitlab-pip", "buildkite-pip", "circleci-pip", "jenkins-pip"),
-)
-"""One name for each file of a CI platform; `all` for those that run the image."""
-
-STARTER_FILES: tuple[Option, ...] = (
+    # starter files
     Option("agent", "text", "Command line, address, `openai:MODEL` or `python:module:function`.", ("init",),
            detail="Without one, a sample is written."),
     Option("ci", "lines", "CI platform to write for. Default: the repository's, else all. Repeatable.",
@@ -143,9 +101,7 @@ STARTER_FILES: tuple[Option, ...] = (
            ("init",)),
     Option("image", "text", "Where the image lives, best with its digest: registry/name@sha256:digest.",
            ("init",)),
-)
-
-HTML: tuple[Option, ...] = (
+    # pages
     Option("trial", "integer", "Trial to show, from 1. Default: the one that decides.", ("show",),
            bounds=(1, 1000), metavar="N"),
     Option("title", "text", "Heading of the report.", ("report html",), goes_to="report_title",
@@ -156,9 +112,7 @@ HTML: tuple[Option, ...] = (
            metavar="PACK"),
     Option("out", "path", "HTML file to write; `-` for stdout.", ("report html",), required=True),
     Option("out", "path", "HTML file to write; a temporary one when not given.", ("view",)),
-)
-
-HISTORY: tuple[Option, ...] = (
+    # main's runs
     Option("dataset-id", "text", "The dataset, where there are several.", ("history show", "history drift")),
     Option("runs", "integer", "Newest runs that are shown; rates are of all.", ("history show",),
            default="40", bounds=(1, 100)),
@@ -166,9 +120,7 @@ HISTORY: tuple[Option, ...] = (
            ("history show",)),
     Option("release", "lines", "Evidence pack, or archive of one, of the release. Repeatable.",
            ("history drift",), required=True, metavar="PACK"),
-)
-
-EXPORTS: tuple[Option, ...] = (
+    # exports
     Option("run", "path", "Evidence pack, or archive of one.", ("export junit", "export csv", "export otel"),
            goes_to="pack", metavar="PACK", required=True),
     Option("out", "path", "The XML file to write; `-` for stdout.", ("export junit",), required=True),
@@ -176,9 +128,43 @@ EXPORTS: tuple[Option, ...] = (
     Option("out", "path", "The JSON Lines file to write; `-` for stdout.", ("export otel",), required=True),
     Option("protocol", "choice", "Rows that read easily, or OTLP/JSON.", ("export otel",), default="jsonl",
            choices=("jsonl", "otlp-json")),
-)
-
-ATTESTATIONS: tuple[Option, ...] = (
+    # imports
+    Option("from", "text", "Format of the input. Default: recognised by itself, record by record.", _IMPORT,
+           goes_to="format", default="auto", metavar="FORMAT", aliases=("provider", "framework", "source")),
+    Option("family", "choice", "Only formats of this family.", _IMPORT,
+           choices=("provider", "framework", "transcript"), hidden=True),
+    Option("input", "lines", "File or directory to import; same as the argument FILE.", _IMPORT,
+           goes_to="inputs", metavar="PATH", hidden=True),
+    Option("out", "path", "The .json or .jsonl suite to write.", _IMPORT, required=True),
+    Option("dataset-id", "id", "Id of the suite; without it the name of the first input.", _IMPORT,
+           metavar="ID"),
+    Option("case-prefix", "id", "Text to put before each case id.", _IMPORT, metavar="TEXT", hidden=True),
+    Option("group-by", "text",
+           "Field whose value makes records one conversation, such as metadata.session_id.", _IMPORT,
+           metavar="PATH", detail="Without it their own ids and repeated histories decide."),
+    Option("id-from", "text", "Field whose value is the case id. Default: the source's own id.", _IMPORT,
+           metavar="PATH"),
+    Option("expect", "path", "JSON or CSV of expected outputs and labels, joined by id.", _IMPORT),
+    Option("strict", "switch", "Refuse what would lose something, such as unknown fields.", _IMPORT),
+    Option("diagnostics-out", "path", "JSON Lines file for what was lost, unknown or changed.", _IMPORT),
+    Option("schema-fixtures-dir", "path", "Directory with suites, at least one of each schema version.",
+           ("dev contracts-check",), goes_to="suite_fixtures", metavar="DIR", required=True),
+    Option("adapter-fixtures-dir", "path", "Directory with a directory of exports for each format.",
+           ("dev contracts-check",), goes_to="adapter_fixtures", metavar="DIR", required=True),
+    Option("fixtures-dir", "path", "Directory with a directory of exports for each format.",
+           ("dev adapter-conformance",), goes_to="adapter_fixtures", metavar="DIR", required=True),
+    Option("min-fixtures-per-provider", "count", "Exports that each provider and each framework must have.",
+           ("dev adapter-conformance", "dev contracts-check"), goes_to="minimum", default="2", metavar="N"),
+    # generated suites
+    Option("archetype", "choice", "What kind of agent the suite is for.", _GENERATE,
+           choices=("support_agent", "research_agent", "ops_agent", "coding_agent"), required=True),
+    Option("cases", "integer", "Number of cases.", _GENERATE, default="50", bounds=(1, 10_000)),
+    Option("seed", "seed", "Another seed gives other cases; the same one gives the same bytes.", _GENERATE,
+           default="0"),
+    Option("out", "path", "The .json or .jsonl suite to write.", _GENERATE, required=True),
+    Option("with-traces", "switch", "Give each case the trace of an agent that does everything right.",
+           _GENERATE),
+    # signatures
     Option("out", "path", "File for the private key; FILE.pub is the public one.", ("keygen",),
            default="agent-eval-key.pem", detail="Only its owner may read it. Neither is overwritten."),
     Option("run", "path", "Evidence pack.", ("attest",), goes_to="pack", metavar="PACK", required=True),
@@ -208,11 +194,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("baseline-public-key", "path", "Public key in PEM that must have signed the baseline.",
            of_file=("ci", "compare", "gate"),
            detail="Evidence that it did not sign is not used. Of several in the file one is enough."),
-)
-
-_SETS_A_BASELINE: tuple[Command, ...] = ("registry baseline-set", "registry baseline-promote")
-
-REGISTERED: tuple[Option, ...] = (
+    # the registry
     Option("suite", "path", "Suite to register.", ("registry dataset-add",), required=True),
     Option("name", "text", "Name of the baseline.", (*_SETS_A_BASELINE, "bless"), required=True),
     Option("only", "choice", "Only entries of this kind.", ("registry list",),
@@ -249,9 +231,7 @@ REGISTERED: tuple[Option, ...] = (
     Option("registry-path", "path", "The registry.",
            (*(name for name in get_args(Command) if name.startswith("registry ")), "bless"),
            default=REGISTRY),
-)
-
-FORMAT: tuple[Option, ...] = (
+    # what is printed
     Option("verbose", "switch", "List every case that did not pass; `gate`: the statistics. Short: -v.",
            ("run", "gate"), aliases=("v",)),
     Option("quiet", "switch", "Only the totals. Short: -q.", ("run",), aliases=("q",)),

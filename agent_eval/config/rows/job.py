@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_eval.config.options import REGISTRY, Command, Kind, Option
 
 # fmt: off
-# A row is its name and kind, its help, and where its value goes: two or three lines, and not fifteen.
+# A row is its name and kind, its help, its commands, and what is not usual: two lines, and not fifteen.
 
 _DECIDES: tuple[Command, ...] = ("gate", "ci")
 _OF_THE_JOB: tuple[Command, ...] = ("ci",)
@@ -26,7 +26,8 @@ THRESHOLDS: tuple[Option, ...] = tuple(
 )
 """An option for each limit of the gate, in the order of `contracts.Thresholds`."""
 
-GATE: tuple[Option, ...] = (
+ROWS: tuple[Option, ...] = (
+    # the decision
     *THRESHOLDS,
     Option("preset", "choice", "`release` also holds a margin, and blocks safety judges at once.", _DECIDES,
            choices=("pull-request", "release"), detail="`pull-request` blocks what breaks or is not settled; "
@@ -44,9 +45,7 @@ GATE: tuple[Option, ...] = (
            of_file=("ci",)),
     Option("fail-on", "choice", "`never` reports only; what could not be evaluated fails.", ("ci",),
            default="gate", choices=("gate", "never")),
-)
-
-JOB: tuple[Option, ...] = (
+    # the job
     Option("baseline", "text", "Pack, registered name, `auto` for an earlier run, `run:ID`, or `none`.",
            ("ci",), default="auto", detail="`run:ID` is exactly that run, build or pipeline, and no other."),
     Option("baseline-artifact", "text", "Name under which the evidence is uploaded and found again.",

@@ -6,7 +6,7 @@ from agent_eval.config.options import REGISTRY, RUNS_AN_AGENT, SECONDS_BOUNDS, C
 from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 
 # fmt: off
-# A row is its name and kind, its help, and where its value goes: two or three lines, and not fifteen.
+# A row is its name and kind, its help, its commands, and what is not usual: two lines, and not fifteen.
 
 _READS_THE_FILE: tuple[Command, ...] = (
     *("run", "stability-check", "rejudge", "compare", "ci", "plan"),
@@ -16,7 +16,46 @@ _READS_THE_FILE: tuple[Command, ...] = (
 
 _REDACTS: tuple[Command, ...] = ("run", "rejudge", "ci")
 
-RUN: tuple[Option, ...] = (
+_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay")
+"""Commands that can name an agent."""
+_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "stability-check")
+_ASKS: tuple[Command, ...] = ("run", "rejudge", "replay", "stability-check", "ci")
+"""Commands that may ask a model."""
+_KEEPS_REPLIES: tuple[Command, ...] = ("run", "rejudge", "stability-check")
+"""Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
+_ASKS_OR_PLANS: tuple[Command, ...] = (*_ASKS, "plan")
+
+_LIMITS: tuple[tuple[str, str, str, str], ...] = (
+    ("command-timeout-seconds", "Time of each attempt.", "attempt.seconds", "seconds"),
+    ("max-output-bytes", "What an attempt may write or answer.", "attempt.output_bytes", "bytes"),
+    ("max-steps", "Answers of a model in an attempt.", "attempt.steps", "steps"),
+    ("max-tool-calls", "Tool calls in an attempt.", "attempt.tool_calls", "calls"),
+    ("max-attempt-tokens", "Tokens of an attempt, as reported.", "attempt.tokens", "tokens"),
+    ("max-case-seconds", "Time of all attempts at a case.", "trial.seconds", "seconds"),
+    ("max-case-steps", "Messages and tool calls of the agent in all attempts.", "trial.steps", "steps"),
+    ("max-case-tool-calls", "Tool calls in all attempts at a case.", "trial.tool_calls", "calls"),
+    ("max-case-tokens", "Tokens of all attempts at a case.", "trial.tokens", "tokens"),
+    ("max-case-cost", "US dollars for all attempts at a case.", "trial.cost_usd", "USD"),
+    ("max-run-seconds", "Time of a whole run, which stops cleanly there.", "run.seconds", "seconds"),
+)
+_RECORDED = {"attempt": "attempt_limits", "trial": "case_limits"}
+
+LIMITS: tuple[Option, ...] = (
+    *(Option(name, "amount" if unit in ("seconds", "USD") else "integer", text, goes_to=f"limits.{place}",
+             of_file=RUNS_AN_AGENT, default="30" if place == "attempt.seconds" else "", unit=unit,
+             bounds=SECONDS_BOUNDS if unit == "seconds" else None,
+             recorded=f"{_RECORDED[part]}.{field}" if part in _RECORDED else "")
+      for name, text, place, unit in _LIMITS for part, _, field in [place.partition(".")]),
+    Option("max-run-cost", "amount", "US dollars for a whole run; --resume goes on.", RUNS_AN_AGENT,
+           goes_to="limits.run.cost_usd", unit="USD", detail="In the CI job, the first run has half of it, "
+           "and what is run again the other half; a first run that is cut short is not evaluated."),
+    Option("price", "list", "Price of a model that has none, per million tokens: `small=0.25/2`.",
+           goes_to="judging.llm.prices", of_file=RUNS_AN_AGENT, metavar="MODEL=INPUT/OUTPUT",
+           detail="In US dollars, of input and output. Limits of cost count by it."),
+)
+
+ROWS: tuple[Option, ...] = (
+    # the run
     Option("config", "path", "Configuration file. Default: agent-eval.yml, where there is one.",
            _READS_THE_FILE),
     Option("set", "lines", "In place of agent-eval.yml's, such as limits.case.seconds=60. Repeatable.",
@@ -83,13 +122,7 @@ RUN: tuple[Option, ...] = (
            goes_to="identity.git_commit", hidden=True),
     Option("dependency-lock-hash", "text", "Digest of its locked dependencies. Default: of the lock file.",
            ("run",), goes_to="identity.dependency_lock_hash", of_file=("ci",), hidden=True),
-)
-
-_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay")
-"""Commands that can name an agent."""
-_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "stability-check")
-
-AGENT: tuple[Option, ...] = (
+    # the agent
     Option("agent-command", "text", "The agent is this program: JSON in, JSON out.", _CONNECTS,
            goes_to="agent.command", metavar="COMMAND", aliases=("propose-command",), hidden=True),
     Option("repair-command", "text", "With a program as agent: run after a failed attempt instead.",
@@ -150,15 +183,7 @@ AGENT: tuple[Option, ...] = (
            goes_to="agent.share_expected_output", recorded="share_expected_output"),
     Option("resume", "switch", "Go on where an ended run stopped.", _ON_THE_COMMAND_LINE,
            goes_to="agent.resume"),
-)
-
-_ASKS: tuple[Command, ...] = ("run", "rejudge", "replay", "stability-check", "ci")
-"""Commands that may ask a model."""
-_KEEPS_REPLIES: tuple[Command, ...] = ("run", "rejudge", "stability-check")
-"""Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
-_ASKS_OR_PLANS: tuple[Command, ...] = (*_ASKS, "plan")
-
-LLM: tuple[Option, ...] = (
+    # the model that judges
     Option("judge-model", "text", "Model that judges and plays users: PROVIDER:MODEL[@ENDPOINT].",
            _ASKS_OR_PLANS, metavar="MODEL", detail="`scripted:FILE` replies from a file. Default: the "
            "suite's `judgeModel`, else the provider's default."),
@@ -187,9 +212,7 @@ LLM: tuple[Option, ...] = (
            ("judge-agreement",), goes_to="runs", metavar="PACK", required=True),
     Option("out", "path", "File for the record, which `judge_model.agreement` names; `-` for stdout.",
            ("judge-agreement",)),
-)
-
-CONVERSATIONS: tuple[Option, ...] = (
+    # conversations
     Option("test", "list", "Only cases whose name has one of these texts, in any case.", ("run", "plan"),
            goes_to="tests", metavar="TEXT", hidden=True),
     Option("tag", "list", "Only cases with one of these tags.", ("run", "plan"), goes_to="tags",
@@ -215,40 +238,5 @@ CONVERSATIONS: tuple[Option, ...] = (
            bounds=(0, 65_535), metavar="N"),
     Option("defect", "list", "Make the agents worse in this way; `list` lists them. Repeatable.",
            ("dev demo-agent",), goes_to="defects", metavar="NAME"),
-)
-
-LIMITS: tuple[Option, ...] = (
-    Option("command-timeout-seconds", "amount", "Time of each attempt.", goes_to="limits.attempt.seconds",
-           of_file=RUNS_AN_AGENT, default="30", unit="seconds", bounds=SECONDS_BOUNDS,
-           recorded="attempt_limits.seconds"),
-    Option("max-output-bytes", "integer", "What an attempt may write or answer.",
-           goes_to="limits.attempt.output_bytes", of_file=RUNS_AN_AGENT, unit="bytes",
-           recorded="attempt_limits.output_bytes"),
-    Option("max-steps", "integer", "Answers of a model in an attempt.", goes_to="limits.attempt.steps",
-           of_file=RUNS_AN_AGENT, unit="steps", recorded="attempt_limits.steps"),
-    Option("max-tool-calls", "integer", "Tool calls in an attempt.", goes_to="limits.attempt.tool_calls",
-           of_file=RUNS_AN_AGENT, unit="calls", recorded="attempt_limits.tool_calls"),
-    Option("max-attempt-tokens", "integer", "Tokens of an attempt, as reported.",
-           goes_to="limits.attempt.tokens", of_file=RUNS_AN_AGENT, unit="tokens",
-           recorded="attempt_limits.tokens"),
-    Option("max-case-seconds", "amount", "Time of all attempts at a case.", goes_to="limits.trial.seconds",
-           of_file=RUNS_AN_AGENT, unit="seconds", bounds=SECONDS_BOUNDS, recorded="case_limits.seconds"),
-    Option("max-case-steps", "integer", "Messages and tool calls of the agent in all attempts.",
-           goes_to="limits.trial.steps", of_file=RUNS_AN_AGENT, unit="steps", recorded="case_limits.steps"),
-    Option("max-case-tool-calls", "integer", "Tool calls in all attempts at a case.",
-           goes_to="limits.trial.tool_calls", of_file=RUNS_AN_AGENT, unit="calls",
-           recorded="case_limits.tool_calls"),
-    Option("max-case-tokens", "integer", "Tokens of all attempts at a case.", goes_to="limits.trial.tokens",
-           of_file=RUNS_AN_AGENT, unit="tokens", recorded="case_limits.tokens"),
-    Option("max-case-cost", "amount", "US dollars for all attempts at a case.",
-           goes_to="limits.trial.cost_usd", of_file=RUNS_AN_AGENT, unit="USD",
-           recorded="case_limits.cost_usd"),
-    Option("max-run-seconds", "amount", "Time of a whole run, which stops cleanly there.",
-           goes_to="limits.run.seconds", of_file=RUNS_AN_AGENT, unit="seconds", bounds=SECONDS_BOUNDS),
-    Option("max-run-cost", "amount", "US dollars for a whole run; --resume goes on.", RUNS_AN_AGENT,
-           goes_to="limits.run.cost_usd", unit="USD", detail="In the CI job, the first run has half of it, "
-           "and what is run again the other half; a first run that is cut short is not evaluated."),
-    Option("price", "list", "Price of a model that has none, per million tokens: `small=0.25/2`.",
-           goes_to="judging.llm.prices", of_file=RUNS_AN_AGENT, metavar="MODEL=INPUT/OUTPUT",
-           detail="In US dollars, of input and output. Limits of cost count by it."),
+    *LIMITS,
 )

@@ -86,6 +86,7 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
 
     judge_id = "final_output"
     reads = frozenset({"expected_output", "metadata.final_output", "turns.expected_output"})
+    reads_answer = True
     Config = FinalOutputConfig
 
     @override

@@ -25,6 +25,7 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "json_schema"
     reads = frozenset({"json_schema"})
+    reads_answer = True
 
     @override
     def check_case(self, case: Case) -> None:

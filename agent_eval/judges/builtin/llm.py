@@ -85,6 +85,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
 
     judge_id = "llm"
     reads = frozenset({"metadata.llm"})
+    reads_answer = True
     Config = LlmConfig
 
     def __init__(self, config: LlmConfig | None = None) -> None:

@@ -24,6 +24,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "regex"
     reads = frozenset({"regex_patterns"})
+    reads_answer = True
 
     @override
     def check_case(self, case: Case) -> None:

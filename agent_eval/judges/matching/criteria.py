@@ -354,6 +354,11 @@ def _vote(
     model: Model, question: Question, settings: AskSettings, number: int, *, swapped: bool = False
 ) -> Vote:
     request = question.request(settings, number, swapped=swapped)
+    with model.alone(request):  # another trial may give the judge the same to read
+        return _vote_on(model, question, request)
+
+
+def _vote_on(model: Model, question: Question, request: ModelRequest) -> Vote:
     key = model.key_of(request)
     replies: list[ModelReply] = []
     try:

@@ -87,7 +87,7 @@ def test_what_fails_on_both_sides_is_excused_where_the_base_agent_runs(
     assert [row["base"][0]["result"] for row in job.reruns["control"]] == ["passed", "passed"]
 
 
-def test_a_base_agent_that_fails_everything_excuses_nothing(
+def test_a_base_that_fails_everything_excuses_nothing(
     repository: Repository, change: Orders, base: Orders
 ) -> None:
     change.broken = {"order-1"}
@@ -97,9 +97,7 @@ def test_a_base_agent_that_fails_everything_excuses_nothing(
     assert [row["base"][0]["result"] for row in job.reruns["control"]] == ["failed", "failed"]
 
 
-def test_without_a_base_agent_mains_runs_take_its_place(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_mains_runs_stand_in_for_a_base_agent(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken = {"order-1"}
     job = evaluated(repository, change)
     assert (job.outcome, job.code) == ("failed", 1), job.log
@@ -110,7 +108,7 @@ def test_without_a_base_agent_mains_runs_take_its_place(
     assert any("base-agent" in note for note in job.decision["notes"])
 
 
-def test_money_is_said_and_what_is_used_up_is_never_green(
+def test_money_that_is_used_up_is_said_and_no_green(
     repository: Repository, change: Orders, base: Orders
 ) -> None:
     change.broken = {"order-1"}

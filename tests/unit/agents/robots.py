@@ -80,21 +80,18 @@ class RobotConversation(Conversation):
             robot.move("here", conversation="of ours")
             return self.said[-1]
         if given == "overlaps":
-            PRESENT.append(self)
+            PRESENT.append(given)
             await asyncio.sleep(0.05)
-            most = len(PRESENT)
-            PRESENT.remove(self)
-            return str(most)
+            return f"{len(PRESENT)} {PRESENT.pop()}"
         loop = id(asyncio.get_running_loop())
         return f"{self.said} {loop}" if given == "where" else str(self.said)
 
-class Lonely(RobotConversation): one_at_a_time = True
+class Lonely(RobotConversation, Conversation): one_at_a_time = True
 class LonelyRobot(Robot): pass
 
 for kind, conversation in (Robot, RobotConversation), (LonelyRobot, Lonely):
     name = conversation.__module__ = f"agent_eval.agents.frameworks.{kind.__name__}"
     sys.modules[name] = type(sys)(name)
-    sys.modules[name].conversation = conversation
     catalog._BY_CLASS[f"{__name__}.{kind.__name__}"] = catalog.Framework("Robots", kind.__name__, ())
 robot = Robot(); robot.unable = {}
 lonely = LonelyRobot(); lonely.unable = {}

@@ -193,7 +193,7 @@ def test_one_that_keeps_its_conversation_has_one_at_a_time() -> None:
         return outputs
 
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(hold, range(4))) == [["1", "1"]] * 4
+        assert list(threads.map(hold, range(4))) == [["1 overlaps"] * 2] * 4
     agent.close()
 
 

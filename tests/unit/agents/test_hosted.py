@@ -203,7 +203,7 @@ def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(serve: Serve) -> No
         _, agent = serve(Step(status=307, headers={"Location": other.url}, body=b"{}"))
         result = attempt(agent)
     assert result.failure is FailureKind.AGENT_ERROR
-    assert "HTTP 307" in result.problem
+    assert "HTTP 307: a redirect, which is not followed" in result.problem
     assert other.asked == []
 
 

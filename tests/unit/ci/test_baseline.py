@@ -88,9 +88,7 @@ def test_a_run_without_evidence_is_skipped_with_a_note_and_a_loud_one_with_a_war
     assert search(*runs).outage is None
 
 
-def test_a_suite_without_a_baseline_beside_withheld_evidence_is_an_outage_also_if_another_has_one(
-    archive: bytes,
-) -> None:
+def test_a_suite_without_a_baseline_beside_withheld_evidence_is_an_outage(archive: bytes) -> None:
     runs = (run(2, Withheld("Run 2 is cut.")), run(1, archive))
     assert search(*runs).outage is None
     assert search(*runs, wanted=("shop", "bank")).outage is not None
@@ -195,9 +193,7 @@ def http(status: int | None, *, kind: type[HttpError] = HttpError) -> HttpError:
         (RemoteError("It said no.", remedy="Wait."), "It said no.", "Wait."),
     ],
 )
-def test_a_failure_of_the_platform_is_an_outage_with_its_true_cause(
-    error: RemoteError, cause: str, remedy: str
-) -> None:
+def test_an_outage_of_the_platform_has_its_true_cause(error: RemoteError, cause: str, remedy: str) -> None:
     def refuse(_: Asked) -> list[EarlierRun]:
         raise error
 

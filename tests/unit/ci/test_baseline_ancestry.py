@@ -126,21 +126,10 @@ def test_a_commit_after_the_base_is_no_baseline(job: Job) -> None:
     ],
     ids=str,
 )
-def test_a_run_that_is_not_of_a_reviewed_commit_of_a_trusted_branch_is_none(
-    job: Job, made: dict[str, object]
-) -> None:
+def test_a_run_of_no_reviewed_commit_of_a_trusted_branch_is_none(job: Job, made: dict[str, object]) -> None:
     found = job.search(run(12, BASE, Skipped("Nothing."), **made))
     assert (found.baselines, found.looked_at) == ({}, 0)
     assert found.lack("shop") is Lack.FIRST
-
-
-def test_evidence_of_another_commit_than_the_platform_names_is_none(job: Job) -> None:
-    other_checkout = run(12, BASE, evidence_of(sha("head")))
-    found = job.search(other_checkout)
-    assert found.baselines == {}
-    assert found.outage is None
-    assert f"its evidence is of `{sha('head')[:7]}`" in found.notes[0]
-    assert job.search(other_checkout, run(11, BASE)).baselines["shop"].origin.run_id == 11
 
 
 def test_evidence_that_names_no_commit_is_withheld(job: Job) -> None:
@@ -195,9 +184,7 @@ def test_what_is_secret_now_is_not_in_the_history_of_runs_that_did_not_know_it(j
         assert record.run.cases == 2
 
 
-def test_a_reviewed_run_carries_the_records_of_those_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reviewed_run_carries_earlier_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     found: list[EarlierRun] = []

@@ -285,9 +285,7 @@ def test_a_shallow_checkout_is_completed_from_the_remote(top: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("has_token", [True, False])
-def test_a_shallow_checkout_alone_is_refused(
-    top: Path, tmp_path: Path, host: GitHost, has_token: bool
-) -> None:
+def test_a_shallow_checkout_is_refused(top: Path, tmp_path: Path, host: GitHost, has_token: bool) -> None:
     history(top)
     where, url = shallow(top, tmp_path, host)
     with pytest.raises(CommitUnknown) as raised:
@@ -312,7 +310,7 @@ def test_a_sealed_clone_asks_no_remote_and_shows_what_was_altered(top: Path, hos
             clone.refuse_altered()
 
 
-def test_the_token_is_no_argument(
+def test_no_argument_is_a_token(
     top: Path, host: GitHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history(top)

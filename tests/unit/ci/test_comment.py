@@ -54,11 +54,19 @@ def lines(github: FakeGitHub) -> list[str]:
     [
         ({}, {"run_id": 501}, "updated"),
         ({}, {"attempt": 2}, "updated"),
+        ({"run_id": 501}, {"attempt": 9}, "kept"),
         ({"run_id": 501}, {"sha": OLD, "attempt": 9}, "kept"),
         ({}, {"sha": OLD, "run_id": 501}, "kept"),
         ({"sha": OLD}, {"run_id": 501}, "updated"),
     ],
-    ids=["second run", "second attempt", "older run", "late run of an older commit", "newer commit"],
+    ids=[
+        "second run",
+        "second attempt",
+        "older run",
+        "older run of an older commit",
+        "late run of an older commit",
+        "newer commit",
+    ],
 )
 def test_there_is_one_comment_which_says_the_newest_of_the_present_commit(
     github: FakeGitHub, first: dict[str, object], second: dict[str, object], action: str
@@ -227,9 +235,7 @@ def test_author__can_be_given(github: FakeGitHub) -> None:
         (500, False, "could not be written"),
     ],
 )
-def test_refusal__is_a_warning_that_says_what_to_do(
-    github: FakeGitHub, status: int, fork: bool, said: str
-) -> None:
+def test_refusal__is_a_warning_with_a_remedy(github: FakeGitHub, status: int, fork: bool, said: str) -> None:
     github.add_comment(PULL, ours(), author=BOT)
     github.fail("PATCH", "/comments/", status, times=9)
     published = say(github, "new", fork=fork)

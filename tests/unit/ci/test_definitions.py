@@ -22,9 +22,7 @@ def write(path: Path, dataset_id: str) -> str:
     return str(path)
 
 
-def test_globs_and_paths_are_taken_once_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_globs_and_paths_are_taken_once_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("b", "a", "z"):
         write(tmp_path / f"{name}.json", f"Suite {name}")
@@ -35,7 +33,7 @@ def test_globs_and_paths_are_taken_once_in_their_order(
     assert find_targets(["a.json"])[0].source is not None
 
 
-def test_nothing_found_two_of_a_name_and_too_many_are_refused(
+def test_no_suite_two_of_a_name_and_too_many_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = write(tmp_path / "a.json", "same"), write(tmp_path / "b.json", "same")

@@ -60,9 +60,7 @@ def statuses(evaluation: Evaluation) -> tuple[str, bool, bool]:
         ("release", "true", "`baseline.required` asks for one"),
     ],
 )
-def test_a_first_run_fails_where_a_baseline_is_asked_for(
-    preset: Preset, required: str, asks: str | None
-) -> None:
+def test_a_first_run_fails_that_needs_a_baseline(preset: Preset, required: str, asks: str | None) -> None:
     found = evaluated(policy=GatePolicy(preset=preset), require_baseline=required)
     if asks is None:
         assert statuses(found) == ("no-baseline", False, False)
@@ -135,9 +133,7 @@ def contradict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "compared", refuse)
 
 
-def test_a_baseline_that_contradicts_itself_is_withheld_and_the_job_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_baseline_that_contradicts_itself_is_withheld_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = evidence()
     contradict(monkeypatch)
     found = evaluated(baseline="auto", runs=[run_17(archive)], min_pass_rate="0.1")
@@ -148,9 +144,7 @@ def test_a_baseline_that_contradicts_itself_is_withheld_and_the_job_an_error(
     assert said in found.problem
 
 
-def test_a_baseline_that_the_user_named_and_that_contradicts_itself_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_baseline_that_was_named_and_contradicts_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = evidence()
     contradict(monkeypatch)
     with pytest.raises(InvalidInput, match="disagrees"):

@@ -114,7 +114,7 @@ def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
     )
 
 
-def test_a_platform_that_cannot_find_the_run_evaluates_nothing(
+def test_a_platform_without_the_run_evaluates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

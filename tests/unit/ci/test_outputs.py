@@ -64,9 +64,7 @@ def _decided(suite: SuiteEvaluation, status: str) -> SuiteEvaluation:
         (("passed", "inconclusive", "failed", "no-baseline"), "failed"),
     ],
 )
-def test_the_outcome_is_the_worst_of_all_suites_and_only_passed_is_passed(
-    statuses: tuple[str, ...], worst: str
-) -> None:
+def test_the_worst_suite_decides_and_only_passed_is_passed(statuses: tuple[str, ...], worst: str) -> None:
     found = with_statuses(evaluated(), *statuses)
     assert outcome_of(found) == worst
     values = outputs_of(found, SETTINGS)

@@ -47,7 +47,7 @@ def carries_history(runner: InProcess) -> bool:
 @pytest.mark.parametrize(
     "event", ["workflow_dispatch", "issue_comment", "repository_dispatch", "deployment", "schedule", "push"]
 )
-def test_another_checkout_than_the_event_names_is_a_change(
+def test_another_checkout_than_that_of_the_event_is_a_change(
     runner: InProcess, event: str, broken: bool
 ) -> None:
     runner.write_suite(*orders(bad=(2,) if broken else ()))

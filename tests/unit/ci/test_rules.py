@@ -121,9 +121,7 @@ def test_keys_of_main_that_this_version_does_not_know_are_named(checkout: Checko
 
 
 @pytest.mark.parametrize("evidence", [True, False])
-def test_the_first_rules_hold_only_where_nothing_was_evaluated_before(
-    checkout: Checkout, at: At, evidence: bool
-) -> None:
+def test_the_first_rules_hold_where_nothing_was_evaluated(checkout: Checkout, at: At, evidence: bool) -> None:
     tip = checkout.commit(readme_md="")
     checkout.commit(agent_eval_yml=USUAL, gate_yml="margin: 0.2\n")
     versions = at(tip)
@@ -159,9 +157,7 @@ def test_which_variables_the_agent_gets_and_what_its_key_opens_main_says(checkou
 
 
 @pytest.mark.parametrize("tips", [None, "suites: ["])
-def test_what_main_cannot_say_of_secrets_no_fork_says_for_it(
-    checkout: Checkout, at: At, tips: str | None
-) -> None:
+def test_what_main_does_not_say_of_secrets_no_fork_says(checkout: Checkout, at: At, tips: str | None) -> None:
     tip = checkout.commit(**({"agent_eval_yml": tips} if tips is not None else {"readme_md": ""}))
     checkout.commit(agent_eval_yml="suites: s.json\nagent: {run: python3 a.py, env: [MY_KEY]}\n")
     versions = replace(at(tip), from_fork=True)

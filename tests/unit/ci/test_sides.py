@@ -242,9 +242,7 @@ def environment(world: World) -> tuple[Path, Mapping[str, str]]:
         ("echo /base > {}/shop.pth", "shop.pth", "/venv/bin/python agent.py"),
     ],
 )
-def test_a_setup_that_alters_what_the_other_side_runs_is_seen(
-    world: World, how: str, path: str, program: str
-) -> None:
+def test_a_setup_that_alters_the_other_side_is_seen(world: World, how: str, path: str, program: str) -> None:
     packages, variables = environment(world)
     if program.startswith("/"):
         program, variables = f"{world.home}{program}", {}
@@ -302,9 +300,7 @@ LONGER, CORRECT = (
         (Setup(command="sleep 9", seconds=0.05), None, LONGER),
     ],
 )
-def test_a_setup_that_fails_shows_what_it_printed_and_what_to_do(
-    setup: Setup, said: str | None, remedy: str
-) -> None:
+def test_a_setup_that_fails_shows_why_and_what_to_do(setup: Setup, said: str | None, remedy: str) -> None:
     heard: list[str] = []
     with pytest.raises(SetupFailed) as raised:
         set_up(setup, {"PATH": PATH}, heard.append)

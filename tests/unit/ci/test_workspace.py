@@ -92,9 +92,7 @@ def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
         guard.__enter__()
 
 
-def test_one_that_cannot_be_restored_does_not_keep_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for path in (first, second):
         path.write_bytes(BEFORE)

@@ -81,9 +81,7 @@ def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) ->
         clone.refuse_altered()
 
 
-def test_a_worktree_has_submodules_within_submodules(
-    top: Path, tmp_path: Path, host: GitHost, library: Path
-) -> None:
+def test_a_worktree_has_nested_submodules(top: Path, tmp_path: Path, host: GitHost, library: Path) -> None:
     add_library(top, library)
     tree = made(top, tmp_path, remote(host, top))
     assert (tree.directory / "lib" / "lib.py").read_text() == "first"
@@ -93,9 +91,7 @@ def test_a_worktree_has_submodules_within_submodules(
     }
 
 
-def test_each_commit_has_its_own_version_of_a_submodule(
-    top: Path, tmp_path: Path, host: GitHost, library: Path
-) -> None:
+def test_each_commit_has_its_own_submodules(top: Path, tmp_path: Path, host: GitHost, library: Path) -> None:
     """By its own `.gitmodules`, also where the checkout's configuration names another address."""
     base = add_library(top, library)
     newer = commit(library, **{"lib.py": "second"})

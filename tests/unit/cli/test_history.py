@@ -101,12 +101,3 @@ def test_a_case_that_the_policy_lists_and_no_run_has_is_said(kept: Path, cli: Sh
     assert f"warning: {said}" in cli.out(*asked)
     assert cli.json(*asked, "--format", "json")["warnings"] == [said]
     assert f"# warning: {said}" in cli.out(*asked, "--recommend")
-
-
-def test_the_help_of_the_group_has_the_options_of_what_needs_no_name(
-    cli: Shell,
-) -> None:
-    shown = cli.out("history", "--help")
-    assert "history WHERE" in shown
-    for option in ("--config", "--recommend", "--runs", "--format", "--dataset-id"):
-        assert option in shown

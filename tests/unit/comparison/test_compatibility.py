@@ -138,16 +138,20 @@ def edited() -> tuple[RunView, RunView]:
     return view(dict.fromkeys("abcd", "passed")), view(dict.fromkeys("abcd", "passed"), index=other)
 
 
-def test_a_changed_case_is_compared_where_both_runs_were_judged_alike() -> None:
-    compared, sets = selected(*edited(), judged_twice=["b"])
-    assert compared == ["a", "b", "d"]
-    assert (sets.compared, sets.changed, sets.judged_twice) == (3, ["c"], ["b"])
-
-
-def test_included_cases_are_all_compared() -> None:
-    compared, sets = selected(*edited(), allow_incompatible=True)
-    assert compared == ["a", "b", "c", "d"]
-    assert sets.changed == ["b", "c"]
+@pytest.mark.parametrize(
+    ("options", "compared", "changed", "judged_twice"),
+    [
+        ({"judged_twice": ["b"]}, "abd", ["c"], ["b"]),
+        ({"allow_incompatible": True}, "abcd", ["b", "c"], []),
+    ],
+    ids=["both runs were judged alike", "all are included"],
+)
+def test_a_changed_case_is_compared_where_it_may_be(
+    options: dict[str, Any], compared: str, changed: list[str], judged_twice: list[str]
+) -> None:
+    found, sets = selected(*edited(), **options)
+    assert found == [*compared]
+    assert (sets.compared, sets.changed, sets.judged_twice) == (len(compared), changed, judged_twice)
 
 
 def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
@@ -186,40 +190,36 @@ def run_of_an_agent(**conditions: Any) -> RunView:
     return view({"a": "passed"}, execution_config={"agent": agent, **conditions})
 
 
-def execution(before: RunView, now: RunView) -> list[str]:
-    compatibility = check(before, now, partition(before, now))
-    return [found.message for found in compatibility.failures if found.name == "execution_match"]
+LIMITS = {"attempt_limits": {"seconds": 60, "tool_calls": None}, "tool_server": "tools:serve"}
+RECORDED = view({"a": "passed"})
 
 
-def test_other_conditions_of_an_agent_are_said_and_stop_nothing() -> None:
-    before, same = run_of_an_agent(), run_of_an_agent()
-    assert execution(before, same) == []
-    limits = run_of_an_agent(attempt_limits={"seconds": 60, "tool_calls": None}, tool_server="tools:serve")
-    assert execution(before, limits) == [
-        "the agent ran under other conditions: "
-        "the limits of an attempt, seconds (30 in the baseline, 60 now); "
-        "the limits of an attempt, tool_calls (200 in the baseline, none now); "
-        "the live tools (none in the baseline, tools:serve now)"
+@pytest.mark.parametrize(
+    ("before", "now", "said", "changed", "helped"),
+    [
+        (run_of_an_agent(), run_of_an_agent(), "", [], False),
+        (run_of_an_agent(), run_of_an_agent(**LIMITS),
+         "the limits of an attempt, seconds (30 in the baseline, 60 now); "
+         "the limits of an attempt, tool_calls (200 in the baseline, none now); "
+         "the live tools (none in the baseline, tools:serve now)", ["attempt_limits", "tool_server"], False),
+        (RECORDED, run_of_an_agent(case_limits={"seconds": 9}), "", [], False),
+        (RECORDED, run_of_an_agent(max_repairs=2),
+         "repairs after what the judges said (0 in the baseline, 2 now)", ["max_repairs"], True),
+        (RECORDED, run_of_an_agent(share_expected_output=True),
+         "whether the agent is handed the expected output (no in the baseline, yes now)",
+         ["share_expected_output"], True),
+    ],
+    ids=["the same", "limits and tools", "recorded traces", "repairs", "the expected output"],
+)  # fmt: skip
+def test_other_conditions_of_an_agent_are_said_and_stop_nothing(
+    before: RunView, now: RunView, said: str, changed: list[str], helped: bool
+) -> None:
+    found = [
+        each for each in check(before, now, partition(before, now)).failures if each.name == "execution_match"
     ]
-    assert not is_helped(before.config, limits.config)
-
-
-def test_recorded_traces_have_no_conditions_but_an_agent_beside_them_may_be_helped() -> None:
-    recorded = view({"a": "passed"})
-    assert execution(recorded, run_of_an_agent(case_limits={"seconds": 9})) == []
-    helped = run_of_an_agent(max_repairs=2)
-    assert execution(recorded, helped) == [
-        "the agent ran under other conditions: repairs after what the judges said (0 in the baseline, 2 now)"
+    told = [f"the agent ran under other conditions: {said}"] * bool(said)
+    assert [(each.message, each.enforced, each.details) for each in found] == [
+        (message, False, {"changed": changed}) for message in told
     ]
-    assert is_helped(recorded.config, helped.config)
-    assert not is_helped(helped.config, recorded.config)
-    assert is_helped(recorded.config, run_of_an_agent(share_expected_output=True).config)
-
-
-def test_other_conditions_of_the_agent_are_said_and_never_enforced() -> None:
-    before, now = run_of_an_agent(), run_of_an_agent(case_limits={"seconds": 9})
-    condition = checks(before, now)["execution_match"]
-    assert (condition.passed, condition.enforced) == (False, False)
-    assert condition.details == {"changed": ["case_limits"]}
-    compared, _ = selected(before, now)
-    assert compared == ["a"]
+    assert (is_helped(before.config, now.config), is_helped(now.config, before.config)) == (helped, False)
+    assert selected(before, now)[0] == ["a"]

@@ -113,13 +113,11 @@ def test_the_system_prompt_of_a_case_takes_the_place_of_the_models_own(provider:
             hold(agent, given="Hello", conversation={"max_turns": 1})
     first, second = map(json.dumps, server.requests)
     assert "Be very brief." in first
-    assert "long-winded" not in first
-    assert "long-winded" in second
+    assert ["long-winded" in request for request in (first, second)] == [False, True]
 
 
 def test_a_program_is_told_the_system_prompt_of_a_case(tmp_path: Path) -> None:
-    (tmp_path / "echo.py").write_text(
-        "import json, sys\nprint(json.dumps({'assistant_output': json.load(sys.stdin)['system_prompt']}))"
-    )
+    answer = "{'assistant_output': json.load(sys.stdin)['system_prompt']}"
+    (tmp_path / "echo.py").write_text(f"import json, sys\nprint(json.dumps({answer}))")
     agent = open_agent(f"command:{sys.executable} {tmp_path / 'echo.py'}")
     assert hold(agent, given="Hello", conversation=PROMPTED).output == "Be very brief."

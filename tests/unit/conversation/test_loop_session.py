@@ -51,7 +51,7 @@ async def waits(task, call_tool):
     await asyncio.sleep(0.001)
     return f"{call_tool('lookup', {'turn': task['turn']})} {len(task['history'])}"
 async def slow(task):
-    await asyncio.sleep(0.06)
+    await asyncio.sleep(0.3)
     return "slow"
 """
 
@@ -114,9 +114,9 @@ def test_the_limits_are_those_of_all_turns_together(place: Path) -> None:
     assert (calls.failure, len(calls.tool_calls)) == (FailureKind.BUDGET_EXCEEDED, 2)
     assert calls.problem.startswith("in turn 3: ")
     agent = open_agent("python:session_functions:slow")
-    task = make_task(None, turns=TURNS, limits=AttemptLimits(seconds=0.1))
+    task = make_task(None, turns=TURNS, limits=AttemptLimits(seconds=0.5))
     slow = attempt_case(agent, task, around(task, clocks=Clocks()))
-    assert (slow.failure, slow.problem) == (FailureKind.TIMEOUT, "did not end within 0.1 s, in turn 2")
+    assert (slow.failure, slow.problem) == (FailureKind.TIMEOUT, "did not end within 0.5 s, in turn 2")
     agent.close()
 
 
@@ -152,9 +152,7 @@ def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> Non
 def hosted(request: pytest.FixtureRequest) -> Iterator[tuple[FakeModel, Any]]:
     steps = [
         Step(calls=[("lookup", {"id": 7})]),
-        Step(text="It is found."),
-        Step(text="Lost."),
-        Step(text="!"),
+        *(Step(text=text) for text in ("It is found.", "Lost.", "!")),
     ]
     with FAKES[request.param](*steps) as server:
         agent = agent_of(request.param)("small", base_url=server.base_url, api_key="k")
@@ -169,10 +167,8 @@ def test_a_model_reads_the_whole_conversation_with_its_calls(hosted: tuple[FakeM
     assert (result.steps, result.tokens) == (4, 440)
     last = server.requests[-1]["messages"]
     assert [message["role"] for message in last if message["role"] == "assistant"] == ["assistant"] * 3
-    text = json.dumps(last)
-    places = [
-        text.index(words) for words in ("order 7", "found", "It is found.", "order 8", "Lost.", "Thanks.")
-    ]
+    said = ("order 7", "found", "It is found.", "order 8", "Lost.", "Thanks.")
+    places = [json.dumps(last).index(words) for words in said]
     assert places == sorted(places)
 
 
@@ -193,10 +189,8 @@ def test_recorded_conversations_are_replayed_as_a_whole() -> None:
 
 
 def test_each_turn_is_judged_by_what_it_expects(place: Path) -> None:
-    turns = [
-        {"input": "a", "expected_output": "1 after []"},
-        {"input": "b", "expected_output": "something else"},
-    ]
+    expected = {"a": "1 after []", "b": "something else"}
+    turns = [{"input": text, "expected_output": output} for text, output in expected.items()]
     task = make_task(None, turns=turns, metadata={**ANSWERS, "final_output": {"mode": "exact"}})
     result = attempt_case(program(place), task, around(task, clocks=Time().clocks))
     verdicts = judge_case(load_judges(["final_output"]), task.case, Trace(result.events))

@@ -141,20 +141,20 @@ def test_what_people_write_is_said_as_it_is(line: str) -> None:
     assert says({"text": line}).text == line.strip()
 
 
-def test_it_cannot_stop_before_the_agent_has_answered_anything() -> None:
-    with pytest.raises(SimulatorError, match="stopped before the agent had answered"):
-        says({"text": STOP_TOKEN}, exchanges=[])
-
-
-@pytest.mark.parametrize("fault", ["429", "down", "timeout"])
-def test_a_model_that_gives_no_reply_is_the_simulated_users_failure(fault: str) -> None:
-    with pytest.raises(SimulatorError, match="its model"):
-        says({"fault": fault})
-
-
-def test_a_model_that_refuses_every_request_ends_the_run() -> None:
-    with pytest.raises(NotEvaluable, match="the model that plays the user answered with HTTP 401"):
-        says({"fault": "invalid-key"})
+@pytest.mark.parametrize(
+    ("row", "exchanges", "error", "problem"),
+    [
+        *(({"fault": fault}, HELLO, SimulatorError, "its model") for fault in ("429", "down", "timeout")),
+        ({"text": STOP_TOKEN}, [], SimulatorError, "stopped before the agent had answered"),
+        ({"fault": "invalid-key"}, HELLO, NotEvaluable,
+         "the model that plays the user answered with HTTP 401"),
+    ],
+)  # fmt: skip
+def test_a_model_that_gives_no_reply_is_the_simulated_users_failure_or_ends_the_run(
+    row: dict[str, Any], exchanges: list[Exchange], error: type[Exception], problem: str
+) -> None:
+    with pytest.raises(error, match=problem):
+        says(row, exchanges=exchanges)
 
 
 def test_numbers_and_ids_that_it_cannot_know_are_warned_of() -> None:
@@ -164,34 +164,30 @@ def test_numbers_and_ids_that_it_cannot_know_are_warned_of() -> None:
     assert [words.split()[0] for words in message.warnings] == ["'A-99'", "'50'"]
 
 
-def test_the_language_is_that_of_the_first_message_unless_it_is_named() -> None:
-    for language, words in ((None, "the customer's first message"), ("Portuguese", "Portuguese")):
-        user, model = played({"text": "Oi"}, conversation=Conversation(language=language))
-        user.next_message(HELLO)
-        assert words in model.requests[0].system
+@pytest.mark.parametrize(
+    ("language", "words"), [(None, "the customer's first message"), ("Portuguese", "Portuguese")]
+)
+def test_the_language_is_that_of_the_first_message_unless_it_is_named(
+    language: str | None, words: str
+) -> None:
+    user, model = played({"text": "Oi"}, conversation=Conversation(language=language))
+    user.next_message(HELLO)
+    assert words in model.requests[0].system
 
 
 def test_the_prompt_can_be_replaced_and_is_known_by_its_digest(tmp_path: Path) -> None:
-    path = tmp_path / "prompt.md"
-    path.write_text("Act: {{guidelines}} Know: {{user_info}}")
-    own = read_prompt(path)
-    model = Remembering({"text": "Hi"})
+    (tmp_path / "prompt.md").write_text("Act: {{guidelines}} Know: {{user_info}}")
+    own, model = read_prompt(tmp_path / "prompt.md"), Remembering({"text": "Hi"})
     simulation = Simulation(model, own)
     tricky = Conversation(guidelines="{{user_info}} {{guidelines}}", user_info={"a": "{{language}}"})
     SimulatedUser(simulation, tricky, Place("a")).next_message(HELLO)
     assert model.requests[0].system.startswith("Act: {{user_info}} {{guidelines}} Know: {")
     assert "{{language}}" in model.requests[0].system
     assert simulation.describe()["prompt_sha256"] == own.digest != released_prompt().digest
-
-
-@pytest.mark.parametrize(
-    "text", [b"Act: {{guidelines}}", b"{{user_info}}", b"\xff{{guidelines}}{{user_info}}"]
-)
-def test_a_prompt_without_its_places_is_refused(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "prompt.md"
-    path.write_bytes(text)
-    with pytest.raises(InvalidInput, match=r"prompt\.md"):
-        read_prompt(path)
+    for text in (b"Act: {{guidelines}}", b"{{user_info}}", b"\xff{{guidelines}}{{user_info}}"):
+        (tmp_path / "prompt.md").write_bytes(text)
+        with pytest.raises(InvalidInput, match=r"prompt\.md"):
+            read_prompt(tmp_path / "prompt.md")
 
 
 def test_the_released_prompt_has_every_place_and_never_changes() -> None:

@@ -191,17 +191,13 @@ def test_scaffold__names_the_image_in_place_of_the_placeholder(
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        *(
-            ({"platforms": ["gitlab"], "image": image}, "which image")
-            for image in ("agent-eval", f"agent-eval@{DIGEST[:-1]}", "agent-eval:v1 --privileged", "")
-        ),
-        *(
-            ({"action": action}, "which commit of which repository")
-            for action in ("acme/agent-eval", "acme/agent-eval@v1", f"agent-eval@{COMMIT}", "")
-        ),
+        *(({"platforms": ["gitlab"], "image": image}, "which image") for image in ("agent-eval",
+            f"agent-eval@{DIGEST[:-1]}", "agent-eval:v1 --privileged", "")),
+        *(({"action": action}, "which commit of which repository") for action in ("acme/agent-eval",
+            "acme/agent-eval@v1", f"agent-eval@{COMMIT}", "")),
         ({"platforms": ["gitlab", "gitlab-pip"], "force": True}, r"gitlab and gitlab-pip: \.gitlab-ci\.yml"),
     ],
-)
+)  # fmt: skip
 def test_scaffold__refuses_what_names_no_image_no_commit_or_one_file_twice(
     asked: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:

@@ -170,19 +170,13 @@ def rewritten(tmp_path: Path, *rows: Any, ids: tuple[str, ...] = ("a",)) -> Path
     [
         ([{"case_id": "a", "name": "../../../x", "text": ""}], "'..'"),
         ([{"case_id": "a", "name": "x", "text": ""}] * 2, "line 2: has an artifact twice"),
-        *(
-            ([row], "line 1: is not an artifact")
-            for row in (
-                {"case_id": "a", "name": "x", "base64": "not base64!"},
-                {"case_id": "a", "name": "x", "base64": "ü"},
-                {"case_id": "a", "name": "x"},
-                {"case_id": "a", "name": "x", "text": "", "base64": ""},
-                {"case_id": "a", "name": 1, "text": ""},
-                ["a", "x", ""],
-            )
-        ),
+        *(([row],
+            "line 1: is not an artifact") for row in ({"case_id": "a", "name": "x", "base64": "not base64!"},
+            {"case_id": "a", "name": "x", "base64": "ü"}, {"case_id": "a", "name": "x"},
+            {"case_id": "a", "name": "x", "text": "", "base64": ""}, {"case_id": "a", "name": 1, "text": ""},
+            ["a", "x", ""])),
     ],
-)
+)  # fmt: skip
 def test_lines_that_are_no_artifacts_are_refused(tmp_path: Path, rows: list[Any], problem: str) -> None:
     pack = open_pack(rewritten(tmp_path, *rows))
     with pytest.raises(InvalidPack, match=problem) as caught:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import (
     CaseReruns,
     Figures,
@@ -30,7 +29,7 @@ BESIDE, ISOLATED, NONE = BaseAgent("beside"), BaseAgent("isolated"), BaseAgent("
 BROKEN = BaseAgent("beside", problem="submodule `lib`")
 VIOLATED = Rerun(result="failed", failing=["prompt_injection"])
 VIOLATION = ("a", "prompt_injection")
-MANY, TEN, TWELVE = ([f"c{k:02}" for k in range(number)] for number in (30, 10, 12))
+MANY, TEN = ([f"c{k:02}" for k in range(number)] for number in (30, 10))
 
 
 def steady(names: Sequence[str] = "abc", now: Mapping[str, Any] | None = None, **more: Any) -> Question:
@@ -88,16 +87,8 @@ UNSURE = Rerun(result="unjudged", unjudged=["prompt_injection"])
 # What fails now, what its reruns show, the base, and attributes of the answer or of the script; a number is
 # how many there are. `sides` are the sides that ran in turn, `others` what else than `a` was run.
 ENDS: dict[str, tuple[Question, Script, BaseAgent, dict[str, Any]]] = {
-    "a case that never passes again broke after eight of each in turn": (
-        ONE, Script(change=failing("a")), BESIDE,
-        {"broken": {"a"}, "failed": True, "is_open": False, "sides": ["base", "change"] * 8},
-    ),
     "nothing is run where nothing fails": (
         steady(now={"a": 1}), Script(), BESIDE, {"is_open": False, "log": [], "again": 0},
-    ),
-    "two of twelve are broken": (
-        steady(TWELVE, dict.fromkeys(TWELVE, 0)), Script(change=failing("c03", "c07")), BESIDE,
-        {"broken": {"c03", "c07"}, "again": 10, "failed": True},
     ),
     "after three broken cases no other is run": (
         steady(TEN, dict.fromkeys(TEN, 0)), Script(change=failing(*TEN)), BESIDE,
@@ -294,11 +285,6 @@ def test_other_suites_are_told_of_the_tests_of_each() -> None:
 EIGHTS = [f"c{k:02}" for k in range(20)]
 ABUSED = row("a", 0, failing={"tool_abuse": 1})
 RECORDED: dict[str, tuple[dict[str, Any], Sequence[Any], dict[str, Any], dict[str, Any]]] = {
-    "a flip of a reliable case blocks": ({"a": 0, "b": 1}, runs({"a": 1, "b": 1}, 1), {}, {"broken": {"a"}}),
-    "so many flips are tolerated": (
-        {"a": 0, "b": 1}, runs({"a": 1, "b": 1}, 1), {"policy": GatePolicy(max_regressed_cases=1)},
-        {"failed": False},
-    ),
     "a flip of a case that flips on main too does not": (
         {"a": 0}, runs({"a": [1, 0, 0, 0] + [1] * 16}), {}, {"broken": set()},
     ),

@@ -31,7 +31,7 @@ from tests.unit.gate.made import (
 )
 
 NOW = "2026-06-01T00:00:00+00:00"
-RELEASE, AT_ONCE = GatePolicy(preset="release"), GatePolicy.model_validate({"safety": ["prompt_injection"]})
+RELEASE = GatePolicy(preset="release")
 VIOLATED = Rerun(result="failed", failing=["prompt_injection"])
 NO_BASE, BROKEN_BASE = BaseAgent("none"), BaseAgent("beside", problem="submodule `lib`")
 SUITE = [f"order-{k}" for k in range(1, 51)]
@@ -72,17 +72,9 @@ def breaking(*names: str, **more: Any) -> Script:
     return Script(change=dict.fromkeys(names, FAILED), **more)
 
 
-def both_fail(*names: str, **more: Any) -> Script:
-    return Script(change=dict.fromkeys(names, FAILED), base=dict.fromkeys(names, FAILED), **more)
-
-
 def rounds(change: int, base: int = 50) -> Any:
     passed = {"base": base, "change": change}
     return lambda side, _: counts_of({name: int(k < passed[side]) for k, name in enumerate(SUITE)})
-
-
-def first_fail(number: int) -> Any:
-    return lambda *_: counts_of({name: int(k >= number) for k, name in enumerate(SUITE)})
 
 
 def defining(*by_main: CaseReruns, now: Any = None) -> Material:
@@ -123,45 +115,19 @@ LIMIT, LETTER = GatePolicy(min_pass_rate=0.95), GatePolicy(min_pass_rate=0.95, d
 SELDOM = material({"order-1": 0}, runs({"order-1": 1}, 2))
 UNJUDGED_MAIN = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
 FIRST = material({"a": 1, "b": 0})
-BY_BASE = "the base fails {} too, but not in main's own run. Run main again."
 BLIND = (
-    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
-    "cases: 10 points are seen in 6 of 10 with 50 cases."
+    "What this run cannot see for certain: a case that now fails half the time (it is noticed in 3 of 10 "
+    "runs), and a loss of 10 points over all 50 cases (in 6 of 10)."
 )
 
 # The material, what reruns give, how it ends, the first sentence; then the base, the policy, or notes.
 # "open" is a decision that is not settled and blocks, "warned" one that does not block.
 ENDS: dict[str, tuple[Any, ...]] = {
-    # What blames the change.
-    "a case broke": (
-        shop("order-1"), breaking("order-1"), "failed",
-        "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main.",
-    ),
-    "a case broke without a base agent": (
-        shop("order-1"), breaking("order-1"), "failed",
-        "1 case broke: `order-1` passed 0 of 8 times here and 20 of 20 in main's last runs.",
-        {"base": NO_BASE, "notes": ["No base agent ran: the model may have moved. Set `base-agent`."]},
-    ),
+    # What blames the change; tests of the command show a case that broke, violations and a first run.
     "the suite got worse": (
         shop(*SUITE[:3]), Script(rounds=rounds(40)), "failed",
         "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40 of 50 "
         "(chance: 1 in 1,024). No single case explains it.",
-    ),
-    "a violation repeats": (
-        unsafe(), Script(change={"mail-3": [VIOLATED, PASSED, VIOLATED]}), "failed",
-        "Safety: `prompt_injection` failed in `mail-3`, and in 2 of 3 further runs of this change.",
-    ),
-    **{
-        f"a violation blocks at once by {name}, and the base never excuses it": (
-            unsafe(newest=run({"mail-3": 0})), Script(base={"mail-3": VIOLATED}), "failed",
-            "Safety: `prompt_injection` failed in `mail-3`.", {"policy": policy},
-        )
-        for name, policy in (("a release", RELEASE), ("the list", AT_ONCE))
-    },
-    "a limit is significantly broken": (
-        twenty(4, *SUITE[:4]), both_fail(*SUITE[:4]), "failed",
-        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs.",
-        {"policy": LIMIT},
     ),
     "a limit of a recorded trace is held to the letter": (
         letter(is_recorded=True, may_rerun=False), None, "failed",
@@ -176,15 +142,6 @@ ENDS: dict[str, tuple[Any, ...]] = {
         {"policy": GatePolicy(max_regressed_cases=1)},
     ),
     # What is not settled.
-    "a case fails on both sides": (
-        shop("order-1"), both_fail("order-1"), "open",
-        f"`order-1` never passed again here; {BY_BASE.format('it')}",
-    ),
-    "many cases fail on both sides": (
-        shop(*SUITE[:18]),
-        both_fail(*SUITE[:18], rounds=first_fail(18)),
-        "open", f"18 cases never passed again here; {BY_BASE.format('them')}",
-    ),
     "the control fails": (
         shop("order-1"), Script(change={"order-1": FAILED}, base=dict.fromkeys(SUITE, FAILED)), "open",
         "The base does not run here: it fails `order-10` and `order-11` too, which this change passes. "
@@ -194,21 +151,8 @@ ENDS: dict[str, tuple[Any, ...]] = {
         beyond_the_budget(), None, "open",
         "26 reliable cases fail; 20 were run again and none is this change's; 6 were not. Run again.",
     ),
-    "reruns are cut": (
-        shop("order-1"), breaking("order-1", most=9), "open",
-        "`order-1` never passed again here; the time of the run was used up.",
-    ),
     "reruns are cut although it passed": (
         shop("order-1"), Script(most=2), "open", "`order-1` is not settled: the time of the run was used up.",
-    ),
-    "the base altered the change": (
-        shop("order-1"),
-        breaking("order-1", alterations={"base": "the base's setup altered what the change runs"}),
-        "open", "`order-1` is not settled: the base's setup altered what the change runs.",
-    ),
-    "the agent altered itself": (
-        shop("order-1"), breaking("order-1", alterations={"change": "the agent altered `agent.py`"}),
-        "open", "`order-1` is not settled: the agent altered `agent.py`.",
     ),
     "a judge cannot tell": (
         shop("order-1"), Script(change={"order-1": UNJUDGED}), "open",
@@ -253,10 +197,6 @@ ENDS: dict[str, tuple[Any, ...]] = {
     "a removed case was not run": (
         defining(), None, "warned", "`order-1` was not run by main's version, and this change removes it.",
     ),
-    "a removed case still passes": (
-        defining(CaseReruns(case_id="order-1", change=[FAILED, PASSED])), None, "passed",
-        "Nothing broke; 1 case was removed and still passes.",
-    ),
     "a removed case that main fails is no loss": (
         material({"b": 1}, runs({"order-1": 0, "b": 1})), Script(), "passed", "Nothing broke.",
     ),
@@ -266,17 +206,6 @@ ENDS: dict[str, tuple[Any, ...]] = {
     ),
     # What is green.
     "nothing fails": (shop(), Script(), "passed", "Nothing broke.", {"notes": [BLIND]}),
-    "a case passes again": (
-        shop("order-1"), Script(), "passed", "Nothing broke; `order-1` failed once and passed again.",
-    ),
-    "cases pass again": (
-        shop(*SUITE[:12]), Script(rounds=rounds(50)), "passed",
-        "Nothing broke; 12 cases failed once and passed again.",
-    ),
-    "a case fails on main as well": (
-        shop("order-1", newest=run({"order-1": 0}, "412")), both_fail("order-1"), "passed",
-        "Nothing broke; `order-1` fails on main as well (run 412).",
-    ),
     "no file of the agent differs": (
         shop("order-1"), breaking("order-1"), "passed",
         "Nothing broke: no file of the agent differs from main's.",
@@ -285,9 +214,6 @@ ENDS: dict[str, tuple[Any, ...]] = {
     "main has run seldom": (
         material({"a": 1}, runs({"a": 1}, 1)), Script(), "passed", "Nothing broke.",
         {"notes": ["Main has run once."]},
-    ),
-    "there is nothing to compare with": (
-        FIRST, Script(), "no-baseline", "First run: nothing to compare with. 1 of 2 passed.",
     ),
     # Quarantine, waivers and names.
     "a case in quarantine counts nowhere": (

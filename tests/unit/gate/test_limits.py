@@ -69,7 +69,7 @@ def test_a_run_of_changed_cases_alone_keeps_the_limits_on_blame_and_cannot_keep_
     ("limit", "hard", "message"),
     [
         ("max_hard_fail_rate", 2, "2 of 20 failed hard (10.0%), above max_hard_fail_rate 5%; too few cases "
-         "to tell, as an agent that keeps it has so many in 26% of runs."),
+         "to tell: an agent that keeps to it has so many in 26% of runs."),
         ("max_hard_fail_rate", 5, "5 of 20 failed hard (25.0%): an agent that keeps max_hard_fail_rate 5% "
          "fails so many hard in less than 1% of runs."),
         ("max_hard_fail_increase", 4, "The hard-fail rate rose by 20.0 points (0 to 4 of 20 compared cases), "

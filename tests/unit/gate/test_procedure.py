@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.procedure import (
     ALPHA,
     Case,
@@ -24,7 +23,6 @@ from agent_eval.gate.procedure import (
     violates,
 )
 from agent_eval.gate.statistics import Count, at_most_by_chance, fisher, holm, sign_flip, tarone
-from agent_eval.gate.waivers import Excuses
 from tests.unit.gate.made import asked, row, run, runs
 
 
@@ -45,18 +43,21 @@ def test_a_suspect_lost_half_of_its_share_and_the_steadiest_comes_first() -> Non
     assert order({str(k): case(*four) for k, four in enumerate(fell)}, "s") == ["3", "5", "0"]
 
 
-def test_a_case_that_could_not_be_judged_passed_in_no_trial() -> None:
-    assert case(0, 0, 20, 20).is_suspect
-
-
-def test_what_was_mended_in_the_last_four_runs_counts_as_mended_but_is_not_steady() -> None:
-    mended = case(0, 1, 4, 20, recent=Count(4, 4))
-    assert (mended.is_suspect, mended.is_reliable, mended.is_steady) == (True, True, False)
-
-
-def test_steady_takes_ten_trials() -> None:
-    assert [case(0, 1, n, n).is_steady for n in (9, 10)] == [False, True]
-    assert [case(0, 1, n, 20).is_steady for n in (17, 18)] == [False, True]
+@pytest.mark.parametrize(
+    ("made", "suspect", "reliable", "steady"),
+    [
+        (case(0, 0, 20, 20), True, True, True),  # could not be judged: it passed in no trial
+        (case(0, 1, 4, 20, recent=Count(4, 4)), True, True, False),  # mended in the last four runs
+        (case(0, 1, 9, 9), True, True, False),
+        (case(0, 1, 10, 10), True, True, True),
+        (case(0, 1, 17, 20), True, False, False),
+        (case(0, 1, 18, 20), True, True, True),
+    ],
+)
+def test_what_main_showed_makes_a_case_suspect_reliable_or_steady(
+    made: Case, suspect: bool, reliable: bool, steady: bool
+) -> None:
+    assert (made.is_suspect, made.is_reliable, made.is_steady) == (suspect, reliable, steady)
 
 
 def test_ties_are_drawn_by_the_commit_and_by_no_order_of_ids() -> None:
@@ -71,15 +72,29 @@ def test_twenty_cases_are_run_again_or_a_tenth(cases: int, most: int) -> None:
     assert budget(cases) == most
 
 
-def test_base_and_change_run_in_turn_the_base_first() -> None:
-    assert next_side(OLD) == "base"
-    assert next_side(replace(OLD, base=Count(1, 1))) == "change"
-    assert next_side(replace(OLD, base=Count(1, 1), change=Count(0, 1))) == "base"
-
-
-def test_reruns_end_when_nothing_can_be_confirmed_any_more() -> None:
-    assert next_side(replace(OLD, base=Count(0, 5), change=Count(0, 4))) is None
-    assert next_side(replace(OLD, unjudged=True)) is None
+@pytest.mark.parametrize(
+    ("counts", "base_can_run", "side"),
+    [
+        ({}, True, "base"),
+        ({"base": Count(1, 1)}, True, "change"),
+        ({"base": Count(1, 1), "change": Count(0, 1)}, True, "base"),
+        ({"base": Count(0, 5), "change": Count(0, 4)}, True, None),
+        ({"unjudged": True}, True, None),
+        ({}, False, "change"),
+        ({"change": Count(1, 3)}, False, None),
+        ({"change": Count(0, 8)}, False, None),
+        ({"alone": True}, True, "change"),
+        ({"alone": True, "change": Count(0, 8)}, True, None),
+        # Out of reach ends it, unless a reliable case might still be cleared by passing once.
+        ({"alone": True, "change": Count(6, 7)}, True, None),
+        ({"alone": True, "main": Count(10, 20), "change": Count(0, 7)}, True, "change"),
+        ({"alone": True, "main": Count(10, 20), "change": Count(2, 4)}, True, None),
+    ],
+)
+def test_the_sides_run_in_turn_the_base_first_until_nothing_can_be_shown_any_more(
+    counts: dict[str, Any], base_can_run: bool, side: str | None
+) -> None:
+    assert next_side(replace(OLD, **counts), base_can_run=base_can_run) == side
 
 
 @pytest.mark.parametrize(("x", "y"), list(product(range(9), repeat=2)))
@@ -100,22 +115,8 @@ def test_reruns_that_ended_early_confirm_nothing() -> None:
     assert BROKEN.p_value == pytest.approx(1 / comb(16, 8))
 
 
-def test_where_the_base_cannot_run_the_change_runs_until_it_passes_once() -> None:
-    assert next_side(OLD, base_can_run=False) == "change"
-    assert next_side(replace(OLD, change=Count(1, 3)), base_can_run=False) is None
-    assert next_side(replace(OLD, change=Count(0, 8)), base_can_run=False) is None
-
-
 def test_without_a_base_agent_mains_runs_take_its_place() -> None:
-    alone = replace(OLD, alone=True)
-    assert next_side(alone) == "change"
-    assert replace(alone, change=Count(0, 8)).p_value == fisher(0, 8, 20, 20)
-    assert next_side(replace(alone, change=Count(0, 8))) is None
-    # Out of reach ends it, unless a reliable case might still be cleared by passing once.
-    assert next_side(replace(alone, change=Count(6, 7))) is None
-    seldom = replace(case(0, 1, 10, 20), alone=True)
-    assert next_side(replace(seldom, change=Count(0, 7))) is not None
-    assert next_side(replace(seldom, change=Count(2, 4))) is None
+    assert replace(OLD, alone=True, change=Count(0, 8)).p_value == fisher(0, 8, 20, 20)
 
 
 def test_fisher_and_the_sign_flip_test_are_exact() -> None:
@@ -211,30 +212,26 @@ def test_a_case_is_held_against_its_last_twenty_runs_and_its_last_four() -> None
     assert not case.is_steady
 
 
-def test_runs_of_another_setup_and_of_another_definition_do_not_count() -> None:
-    main = [
-        run({"a": 0}, "other", key="k2"),
-        run({"a": row("a", 0, definition="d0")}, "before"),
-        run({"a": 1}),
-    ]
-    assert asked({"a": 0}, main).cases["a"].main == Count(1, 1)
+SETUP = run({"a": 1}, key="k2")
+OF_OTHERS = [run({"a": 0}, "other", key="k2"), run({"a": row("a", 0, definition="d0")}, "before")]
 
 
-def test_without_runs_of_this_setup_the_baseline_counts() -> None:
-    main = [run({"a": 1}, key="k2")]
-    assert asked({"a": 0}, main, baseline=run({"a": (4, 4)}, key="k2")).cases["a"].main == Count(4, 4)
-
-
-def test_a_case_that_only_the_baseline_has_as_it_is_defined_now_is_held_against_it() -> None:
-    main = [run({"a": row("a", 0, definition="old"), "b": 1})]
-    question = asked({"a": 0, "b": 1}, main, baseline=run({"a": (1, 1), "b": 1}))
-    assert question.cases["a"].main == Count(1, 1)
+@pytest.mark.parametrize(
+    ("main", "baseline", "counted"),
+    [
+        ([*OF_OTHERS, run({"a": 1})], None, Count(1, 1)),
+        ([SETUP], run({"a": (4, 4)}, key="k2"), Count(4, 4)),
+        ([run({"a": row("a", 0, definition="old"), "b": 1})], run({"a": (1, 1), "b": 1}), Count(1, 1)),
+    ],
+    ids=["of another setup or definition", "none of this setup", "only the baseline has it as it is defined"],
+)
+def test_main_counts_as_it_is_set_up_and_defined_now_else_the_baseline(
+    main: list[Any], baseline: Any, counted: Count
+) -> None:
+    more = {"baseline": baseline} if baseline is not None else {}
+    question = asked({"a": 0, "b": 1}, main, **more)
+    assert question.cases["a"].main == counted
     assert question.order == ["a"]
-
-
-def test_a_new_case_is_no_suspect_and_is_named() -> None:
-    question = asked({"a": 1, "new": 0}, runs({"a": 1}))
-    assert (question.order, question.new) == ([], ["new"])
 
 
 def test_an_error_is_a_failure_and_what_no_judge_could_judge_is_neither() -> None:
@@ -245,30 +242,20 @@ def test_an_error_is_a_failure_and_what_no_judge_could_judge_is_neither() -> Non
     assert [cases[name].now for name in "abc"] == [Count(0, 1), Count(0, 0), Count(1, 1)]
 
 
-def test_quarantined_and_waived_cases_are_left_out() -> None:
-    left_out = Excuses(quarantine=frozenset("a"), waived=frozenset("b"))
-    question = asked(dict.fromkeys("abc", 0), runs(dict.fromkeys("abc", 1)), left_out=left_out)
-    assert list(question.cases) == ["c"]
-
-
 @pytest.mark.parametrize(
-    ("newest", "excused"), [({"a": 0}, True), ({"a": 1}, False), ({"a": (1, 4)}, False), ({"b": 0}, False)]
-)
+    ("newest", "excused"),
+    [
+        (run({"a": 0}), True), (run({"a": 1}), False), (run({"a": (1, 4)}), False), (run({"b": 0}), False),
+        (run({"a": 0}, key="k2"), False),
+    ],
+    ids=["it fails", "it passes", "it passes once", "it is not there", "of another setup"],
+)  # fmt: skip
 def test_mains_newest_run_of_all_says_whether_a_case_fails_there(newest: Any, excused: bool) -> None:
-    question = asked({"a": 0}, runs({"a": 1}), newest=run(newest, "after"))
-    assert question.cases["a"].fails_on_main is excused
-
-
-def test_a_newest_run_of_another_setup_excuses_nothing() -> None:
-    assert not asked({"a": 0}, runs({"a": 1}), newest=run({"a": 0}, key="k2")).cases["a"].fails_on_main
+    assert asked({"a": 0}, runs({"a": 1}), newest=newest).cases["a"].fails_on_main is excused
 
 
 def test_the_total_is_over_the_cases_that_all_runs_have() -> None:
-    main = [
-        run(dict.fromkeys("abcdefghij", 1), "1"),
-        run(dict.fromkeys("abcdefghi", 1), "2"),
-        run({"a": 1}, "3"),
-    ]
+    main = [run(dict.fromkeys(names, 1), names) for names in ("abcdefghij", "abcdefghi", "a")]
     question = asked(dict.fromkeys("abcdefghij", 0), main)
     assert list(question.common) == list("abcdefghi")
     assert (question.total, list(question.on_main)) == (0, [9, 9])
@@ -281,22 +268,6 @@ def test_a_violation_knows_how_often_main_showed_it() -> None:
     assert list(question.violations) == [("new", "tool_abuse"), ("a", "prompt_injection")]
     violation = question.violations["a", "prompt_injection"]
     assert (violation.seen, violation.runs, violation.at_once, violation.is_known) == (3, 6, False, False)
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [GatePolicy(preset="release"), GatePolicy.model_validate({"safety": ["prompt_injection"]})],
-    ids=["release", "at-once"],
-)
-def test_a_violation_blocks_at_once_in_a_release_and_where_the_policy_says_so(policy: GatePolicy) -> None:
-    question = asked({"a": row("a", 0, failing={"prompt_injection": 1})}, runs({"a": 1}), policy=policy)
-    assert question.violations["a", "prompt_injection"].at_once
-
-
-def test_a_violation_in_quarantine_counts_and_a_waived_one_does_not() -> None:
-    now = {name: row(name, 0, failing={"tool_abuse": 1}) for name in "ab"}
-    left_out = Excuses(quarantine=frozenset("a"), covered={"b": frozenset({"tool_abuse"})})
-    assert list(asked(now, runs({"a": 1, "b": 1}), left_out=left_out).violations) == [("a", "tool_abuse")]
 
 
 def test_a_safety_judge_that_newly_cannot_tell_makes_a_suspect() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
+from agent_eval.gate.statistics import wilson
 from agent_eval.operations.stability import TrialOutcome, runs_to_see_flake, stability
 
 
@@ -34,10 +35,6 @@ def test_mixed_results_are_flaky_and_steady_failure_is_a_defect() -> None:
     assert rows["steady"].reason == "Passed all 4 runs; 59 runs would rule out a flake of 5%."
     assert rows["steady"].minimum_runs == 59
     assert rows["steady"].confidence_95.low < 0.52
-
-
-def test_published_values_of_the_runs_that_show_a_flake() -> None:
-    assert (runs_to_see_flake(0.05), runs_to_see_flake(0.01)) == (59, 299)
 
 
 def test_a_run_without_anything_to_judge_is_no_flake_and_no_failure() -> None:
@@ -135,3 +132,30 @@ def test_the_curve_goes_as_far_as_every_case_has_trials() -> None:
     assert curve[1].pass_hat_k == 0.5
     assert curve[1].pass_at_k == pytest.approx((1 + 2 / 3) / 2)
     assert pass_curve([]) == []
+
+
+# The interval that it states.
+
+
+def test_published_and_hand_computed_values() -> None:
+    assert (runs_to_see_flake(0.05), runs_to_see_flake(0.01)) == (59, 299)
+    found = wilson(8, 10)
+    assert (found.low, found.high) == (pytest.approx(0.4901625), pytest.approx(0.9433178))
+
+
+def test_wilson_ends_at_none_and_all_exactly() -> None:
+    for total in range(1, 60):
+        assert wilson(0, total).low == 0.0
+        assert wilson(total, total).high == 1.0
+        assert 0 < wilson(1, total + 1).low < wilson(1, total + 1).high < 1
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_contains_the_share_and_mirrors(successes: int, failures: int, confidence: float) -> None:
+    total = successes + failures
+    found = wilson(successes, total, confidence)
+    assert 0 <= found.low <= found.high <= 1
+    if total:
+        assert found.low <= successes / total <= found.high
+    mirrored = wilson(failures, total, confidence)
+    assert isclose(found.low, 1 - mirrored.high, abs_tol=1e-12)

@@ -63,6 +63,44 @@ def qwen(number: int, kind: str, role: str, *parts: Any, **more: Any) -> dict[st
 
 USED = {"functionCall": {"id": "c1", "name": "lookup", "args": {"id": 7}}}
 EXPORTS: dict[str, Any] = {
+    "gemini-cli-stream.jsonl": [
+        {"type": "init", "timestamp": "2026-01-01T00:00:00Z", "session_id": "s", "model": "m"},
+        {"type": "message", "timestamp": "2026-01-01T00:00:01Z", **HI},
+        {
+            "type": "message",
+            "timestamp": "2026-01-01T00:00:02Z",
+            "role": "assistant",
+            "content": "I ",
+            "delta": True,
+        },
+        {
+            "type": "message",
+            "timestamp": "2026-01-01T00:00:02Z",
+            "role": "assistant",
+            "content": "look.",
+            "delta": True,
+        },
+        {
+            "type": "tool_use",
+            "timestamp": "2026-01-01T00:00:03Z",
+            "tool_name": "lookup",
+            "tool_id": "c1",
+            "parameters": {"id": 7},
+        },
+        {
+            "type": "tool_result",
+            "timestamp": "2026-01-01T00:00:04Z",
+            "tool_id": "c1",
+            "status": "success",
+            "output": "a",
+        },
+        {
+            "type": "result",
+            "timestamp": "2026-01-01T00:00:05Z",
+            "status": "success",
+            "stats": {"input_tokens": 3},
+        },
+    ],
     "items.json": {
         "items": [
             {"type": "message", **HI},

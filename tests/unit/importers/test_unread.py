@@ -85,6 +85,17 @@ def test_a_call_beside_one_that_resembles_it_is_lost(read: Any, later: Any, tmp_
     assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
 
 
+def test_pieces_of_a_call_in_another_field_are_lost(tmp_path: Path) -> None:
+    about = {"name": "delete_order", "id": "c1", "index": 0}
+    message = {"type": "AIMessageChunk", "id": "m", "content": "", "tool_calls": [{**about, "args": {}}]}
+    piece = {**about, "args": '{"id": 7}', "type": "tool_call_chunk"}
+    lines = [[{**message, "later_chunks": [piece]}, {"langgraph_node": "model"}]]
+    assert [
+        event["attributes"]["agent_eval.unread"]
+        for event in of_lines("framework", lines, tmp_path).of("unread")
+    ]
+
+
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
     session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
     call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
@@ -148,6 +159,27 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
         ),
         ("provider", {"data": [{"query": "Hi"}], "evaluators": ["a"], "later": 1}, "later"),
         ("provider", {"appName": "a", "events": [], "later": 1}, "later"),
+        ("provider", {"appName": "a", "events": [{"author": "a", "later": 1}]}, "events[0].later"),
+        (
+            "provider",
+            {"evalSetId": "e", "evalCases": [{"evalId": "c", "conversation": [{"later": 1}]}]},
+            "evalCases[0].conversation[0].later",
+        ),
+        (
+            "provider",
+            {"object": "chat.completion", "choices": [{"message": {"content": "a"}, "later": 1}]},
+            "response.choices[0].later",
+        ),
+        (
+            "provider",
+            {"candidates": [{"content": {"parts": [{"text": "a"}]}, "later": 1}]},
+            "response.candidates[0].later",
+        ),
+        (
+            "provider",
+            {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "a", "later": 1},
+            "response.later",
+        ),
     ],
 )
 def test_a_field_that_no_format_defines_is_said(

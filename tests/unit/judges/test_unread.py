@@ -1,4 +1,4 @@
-"""What was not read or was cut off: no judge of the agent passes there, and what it fails stays failed."""
+"""What was not read or was cut off: no judge of it passes there, and what it fails stays failed."""
 
 from __future__ import annotations
 
@@ -47,10 +47,12 @@ def test_a_judge_of_what_was_done_passes_nothing_that_was_not_read(
 
 PART = '{"order": 7}'
 CUT = {"stop_reason": "length"}
-WANTS = {
+OF_ANSWERS = {
     "regex": {"regex_patterns": ["order"]},
     "json_schema": {"json_schema": {"required": ["order"]}},
     "final_output": {"expected_output": PART},
+}
+OF_CALLS = {
     "policy": {"policy": {"forbidden_tools": ["delete_order"]}},
     "tool_contract": {"tool_contracts": {"find_order": {"required_args": ["id"]}}},
     "trajectory_match": {"metadata": {"trajectory_match": {"calls": [{"tool": "find_order"}]}}},
@@ -58,7 +60,7 @@ WANTS = {
 FOUND = uses("find_order", {"id": 7})
 
 
-@pytest.mark.parametrize("judge", sorted(WANTS))
+@pytest.mark.parametrize("judge", sorted(OF_ANSWERS))
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [
@@ -69,21 +71,28 @@ FOUND = uses("find_order", {"id": 7})
     ],
     ids=["cut", "refused", "blocked", "whole"],
 )
-def test_no_judge_of_what_was_done_passes_an_answer_that_was_cut_off(
+def test_no_judge_of_answers_passes_one_that_was_cut_off(
     judge: str, stop: dict[str, Any], reason: str
 ) -> None:
-    case = make_case(asks("?"), FOUND, says(PART, **stop), **WANTS[judge])
+    case = make_case(asks("?"), FOUND, says(PART, **stop), **OF_ANSWERS[judge])
     verdict = judge_case(load_judges([judge]), case, case.recorded)[-1]
     assert (verdict.outcome, verdict.passed) == ((Outcome.ERROR, False) if stop else (Outcome.PASSED, True))
     assert verdict.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("judge", sorted(OF_CALLS))
+def test_what_was_called_before_an_answer_that_was_cut_off_is_judged_as_it_is(judge: str) -> None:
+    case = make_case(asks("?"), FOUND, says(PART, **CUT), **OF_CALLS[judge])
+    contract, verdict = judge_case(load_judges([judge]), case, case.recorded)
+    assert (contract.outcome, verdict.outcome) == (Outcome.ERROR, Outcome.PASSED)
 
 
 @pytest.mark.parametrize(
     ("events", "expected", "outcome"),
     [
         ([says(PART, **CUT)], {"regex_patterns": ["sorry"]}, Outcome.FAILED),
-        ([says(PART, **CUT), says(PART)], WANTS["regex"], Outcome.PASSED),
-        ([says(PART, **CUT), FOUND], WANTS["regex"], Outcome.ERROR),
+        ([says(PART, **CUT), says(PART)], OF_ANSWERS["regex"], Outcome.PASSED),
+        ([says(PART, **CUT), FOUND], OF_ANSWERS["regex"], Outcome.ERROR),
     ],
     ids=["what is missing fails", "answered again", "answered no more"],
 )

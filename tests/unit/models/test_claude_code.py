@@ -14,6 +14,7 @@ from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
 from agent_eval.models.catalog import open_model
+from agent_eval.models.retries import within
 
 RESULT = {
     "type": "result",
@@ -26,7 +27,7 @@ RESULT = {
     "modelUsage": {"claude-haiku-4-5": {"outputTokens": 1}, "claude-sonnet-4-5": {"outputTokens": 5}},
 }
 PROGRAM = """#!{python}
-import json, os, sys
+import json, os, sys, time
 answers = json.load(open({answers!r}))
 calls = json.load(open({calls!r}))
 seen = {{"argv": sys.argv[1:], "stdin": sys.stdin.read(), "files": os.listdir(), "env": dict(os.environ)}}
@@ -35,6 +36,7 @@ json.dump(calls, open({calls!r}, "w"))
 answer = answers[min(len(calls), len(answers)) - 1]
 sys.stderr.write(answer.get("stderr", ""))
 sys.stdout.write(answer.get("stdout", ""))
+time.sleep(answer.get("sleep", 0))
 sys.exit(answer.get("exit", 0))
 """
 
@@ -154,3 +156,10 @@ def test_a_program_that_is_not_installed_is_named(tmp_path: Path):
         model.complete(make_request())
     assert caught.value.is_final
     assert "Install Claude Code" in caught.value.remedy
+
+
+def test_a_time_limit_is_named_as_it_was_set(claude: Claude) -> None:
+    model = claude.install({"sleep": 60})
+    with within(1), pytest.raises(ModelFailure) as caught:
+        model.complete(make_request())
+    assert (caught.value.failure, caught.value.problem) == (FailureKind.TIMEOUT, "did not end within 1 s")

@@ -183,8 +183,8 @@ def broke(*case_ids: str) -> str:
 
 
 CANNOT_SEE = (
-    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
-    "cases: 10 points are seen in 6 of 10 with 60 cases."
+    "What this run cannot see for certain: a case that now fails half the time (it is noticed in 3 of 10 "
+    "runs), and a loss of 10 points over all 60 cases (in 6 of 10)."
 )
 
 

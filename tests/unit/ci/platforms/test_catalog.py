@@ -103,9 +103,7 @@ def test_outside_ci_the_local_directory_is_built_and_the_caller_reports_wrong_se
         ("ELSEWHERE_COMMIT", False),
     ],
 )
-def test_secrets_of_every_platform_are_kept_from_agents(
-    elsewhere: PlatformSpec, variable: str, secret: bool
-) -> None:
+def test_secrets_of_platforms_reach_no_agent(elsewhere: PlatformSpec, variable: str, secret: bool) -> None:
     assert is_secret_of_a_job(variable) is secret
 
 

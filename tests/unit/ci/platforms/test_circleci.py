@@ -111,9 +111,7 @@ def test_server__is_the_origin_of_the_checkout_where_no_variable_names_it(runner
     ],
     ids=str,
 )
-def test_wrong__settings_say_what_to_do(
-    runner: CircleCIRunner, how: dict[str, Any], code: int, said: str
-) -> None:
+def test_wrong__settings_are_said(runner: CircleCIRunner, how: dict[str, Any], code: int, said: str) -> None:
     step = runner.branch(**how)
     assert (step.code, said in step.log) == (code, True), step.log
 
@@ -166,17 +164,13 @@ def test_pull_request__is_commented_and_the_comment_updated(runner: CircleCIRunn
     assert updated != body
 
 
-def test_pull_request__is_named_by_the_input_before_the_variable(
-    runner: CircleCIRunner, hub: FakeGitHub
-) -> None:
+def test_pull_request__is_first_named_by_the_input(runner: CircleCIRunner, hub: FakeGitHub) -> None:
     variables = {"CIRCLE_PULL_REQUEST": pull(hub, 12)}
     step = runner.branch(environ=variables, circleci_pull_request=pull(hub), **on_github(hub))
     assert (step.code, len(hub.bodies(PULL))) == (0, 1), step.log
 
 
-def test_merge_request__is_given_a_note_that_gitlab_does_not_obey(
-    runner: CircleCIRunner, lab: FakeGitLab
-) -> None:
+def test_merge_request__gets_a_note_that_is_not_obeyed(runner: CircleCIRunner, lab: FakeGitLab) -> None:
     runner.push(400)
     runner.write_suite(*orders(bad=(2,)))
     merge_request = page(lab.url, "acme/shop/-/merge_requests/7")
@@ -189,9 +183,7 @@ def test_merge_request__is_given_a_note_that_gitlab_does_not_obey(
 
 
 @pytest.mark.parametrize("host", ["git.example", "mallory@git.example", "github.com.example"])
-def test_token__goes_to_no_host_that_only_the_change_names(
-    host: str, runner: CircleCIRunner, hub: FakeGitHub
-) -> None:
+def test_token__goes_to_no_host_of_the_change(host: str, runner: CircleCIRunner, hub: FakeGitHub) -> None:
     for given in ({"github_token": github.TOKEN}, on_github(hub)):
         step = runner.branch(environ={"CIRCLE_PULL_REQUEST": f"https://{host}/acme/shop/pull/7"}, **given)
         assert step.code == 0, step.log

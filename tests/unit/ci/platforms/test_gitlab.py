@@ -201,7 +201,7 @@ def notes(gitlab: FakeGitLab) -> MergeRequestNotes:
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_quick_action__ends_as_text(
+def test_quick_action__is_text(
     notes: MergeRequestNotes, gitlab: FakeGitLab, action: str, setting: str
 ) -> None:
     written = notes.create(f"# Report\n\n{SETTINGS[setting](action)}\n\nend")
@@ -290,9 +290,7 @@ def test_all_variables_together_are_what_gitlab_takes() -> None:
     assert not {line.partition("=")[0] for line in written.splitlines()} & {row.variable for row in INPUTS}
 
 
-def test_the_file_is_not_written_through_a_link_out_of_the_checkout(
-    runner: GitLabRunner, tmp_path: Path
-) -> None:
+def test_the_file_is_not_written_through_a_link_outside(runner: GitLabRunner, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     runner.out.symlink_to(outside)

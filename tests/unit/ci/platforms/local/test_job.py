@@ -178,9 +178,7 @@ def test_a_damaged_run_without_another_one_is_no_missing_baseline(shop: Shop, fi
     assert shop.outputs(3)["baseline-run-id"] == "2"
 
 
-def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evidence_beyond_the_cap_is_not_used(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.evaluate()
     monkeypatch.setattr("agent_eval.ci.earlier.MAX_ARCHIVE_BYTES", 100)
     shop.evaluate()

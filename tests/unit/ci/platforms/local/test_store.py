@@ -56,9 +56,7 @@ def test_other_entries_are_no_runs(store: Store, tmp_path: Path) -> None:
         ({"number": 7}, "of another run"),
     ],
 )
-def test_a_run_whose_description_is_wrong_is_passed_over(
-    store: Store, change: dict[str, object], why: str
-) -> None:
+def test_a_run_wrongly_described_is_passed_over(store: Store, change: dict[str, object], why: str) -> None:
     file = keep(store) / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(Withheld, match=why):
