@@ -29,6 +29,9 @@ from agent_eval.text.escape import shell_word
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """The command that judges a case again on a developer's machine."""
 
+UNASKED = "no baseline was looked for"
+"""Why a suite is not compared that nobody wants compared."""
+
 _ANSWERS: list[CaseAnswer] = ["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
 # Worst first.
 _SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE, GateStatus.PASSED)

@@ -149,7 +149,8 @@ def spending_text(spending: Spending) -> str:
     """
     parts = [count(spending.trials, "trial")]
     if spending.minutes is not None:
-        parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
+        minutes = spending.minutes
+        parts.append(f"{minutes:.0f} min" if minutes >= 1 else f"{max(60 * minutes, 1):.0f} s")
     parts.append("cost unknown" if spending.cost_usd is None else f"{spending.cost_usd:.2f} USD")
     return ", ".join(parts)
 

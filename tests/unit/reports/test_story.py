@@ -93,17 +93,35 @@ NEVER = CaseReruns(case_id="a")
     [
         (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (Reruns(base_runs="beside", cut="time"), "Raise `limits.run.seconds` or `max-run-cost`"),
+        (
+            Reruns(base_runs="beside", cut="the time of the run was used up"),
+            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.seconds`",
+        ),
+        (
+            Reruns(base_runs="beside", cut="the money of the run was used up"),
+            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.cost_usd`",
+        ),
+        (
+            Reruns(base_runs="beside", cut="no trial could be run"),
+            "Look at what the case does now: it never passed here. To settle it, run the job again.",
+        ),
         (Reruns(base_runs="none"), "Set `base-agent`"),
         (Reruns(base_runs="beside"), "Run the job again."),
         (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
         (None, "Run main again, then this change"),
     ],
-    ids=["altered", "no-set-up", "cut", "no-base", "left", "both", "unknown"],
+    ids=["altered", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
 )
 def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
     told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
     assert told.to_do.startswith(to_do)
+
+
+def test_a_case_that_was_not_run_again_for_want_of_time_is_not_said_to_fail() -> None:
+    reruns = Reruns(base_runs="beside", cut="the time of the run was used up")
+    waiting = judged("a", "open", "20/20 0/1", "It is open.")
+    told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[waiting]), reruns=reruns)
+    assert told.to_do == "Raise `limits.run.seconds`, or run the job again."
 
 
 def test_advice_that_the_sentence_gives_is_not_repeated() -> None:
@@ -246,7 +264,7 @@ def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
     assert told.headline == "Not compared: no baseline was looked for"
     assert told.lead.endswith("Whether a case got worse was not looked at.")
     assert "First run" not in told.lead + told.to_do
-    assert "`baseline: auto`" in told.to_do
+    assert told.to_do.endswith("remove `baseline: none`, so that changes are compared.")
 
 
 def test_whoever_removes_cases_is_asked_whether_that_is_meant() -> None:
