@@ -514,7 +514,11 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
             f"{headline}, and so does the base",
             f"{sentence} That says nothing of this change.",
         )
-        groups = [group._replace(main="passed before") for group in groups]
+        tried = suite.run_by_base
+        groups = [
+            group._replace(main="error" if tried.issuperset(group.case_ids) else "passed before")
+            for group in groups
+        ]
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     if fault is Fault.AGENT and len(groups) == 1:

@@ -252,6 +252,16 @@ def test_where_the_base_crashes_too_nothing_is_said_of_the_change() -> None:
     assert told.headline == "Not evaluated: the agent crashes on the only case, and so does the base"
     assert "says nothing of this change" in told.sentence
     assert told.to_do.startswith("Mend what both need here")
+    assert [(group.now, group.main) for group in told.groups] == [("error", "error")]
+
+
+def test_what_main_did_before_is_said_of_a_case_that_the_base_did_not_run_here() -> None:
+    before, now = ([make(number) for number in range(2)] for make in (situations.order, situations.crashed))
+    decision = by_policy(GateStatus.INCONCLUSIVE, "Open.", not_evaluated=["Nothing was judged."])
+    reruns = Reruns(
+        base_runs="beside", cases=[CaseReruns(case_id="order-000", base=[Rerun(result="failed")])]
+    )
+    told = story_of(situations.decided(before, now, decision, reruns=reruns), is_evaluated=False)
     assert [(group.now, group.main) for group in told.groups] == [("error", "passed before")]
 
 
