@@ -31,12 +31,7 @@ def to_do(suite: SuiteReport) -> str:
         return "Nothing: once this has run on main, changes are compared with that run."
     figures = suite.decision.figures
     rose = [_LIMITS[each.name] for each in figures if each.answer == "rose" and each.limit is None]
-    if rose:
-        return f"Nothing, unless it should be limited: set {' and '.join(rose)}."
-    removed = suite.comparison.cases.removed if suite.comparison is not None else ()
-    if status is GateStatus.PASSED and removed:
-        return f"Nothing, if the removed {verb(len(removed), 'case is', 'cases are')} meant to go."
-    return ""
+    return f"Nothing, unless it should be limited: set {' and '.join(rose)}." if rose else ""
 
 
 _LIMITS = {"cost_usd": "`max_cost_increase`", "latency_ms": "`max_latency_increase`"}

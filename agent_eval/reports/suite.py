@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent_eval.contracts import Comparison, Metric, RunReference
+from agent_eval.contracts import Comparison, GateStatus, Metric, RunReference
 from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
 from agent_eval.reports.causes import crashed
 from agent_eval.reports.counts import passing, redacted
@@ -110,7 +110,8 @@ def case_sets(suite: SuiteReport) -> list[tuple[bool, str]]:
     passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
     for words, ids in (("removed that failed on main", sets.removed_failing), ("removed", passed_before)):
         if ids:
-            lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}"))
+            check = ". Check that this is meant." if suite.status is GateStatus.PASSED else ""
+            lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}{check}"))
     return lines
 
 

@@ -280,7 +280,19 @@ def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
 def test_whoever_removes_cases_is_asked_whether_that_is_meant() -> None:
     before = [situations.order(number) for number in range(9)]
     told = story_of(situations.decided(before, before[:7], by_policy(GateStatus.PASSED, "Nothing broke.")))
-    assert told.to_do == "Nothing, if the removed cases are meant to go."
+    assert [finding.text for finding in told.sets] == [
+        "2 removed: `order-007` and `order-008`. Check that this is meant."
+    ]
+    assert (told.to_do, told.is_plain) == ("", True)
+
+
+def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
+    report = situations.unchanged()
+    [suite] = report.suites
+    rules = "New rules hold once merged: `min_pass_rate` 0.95 → 0.5."
+    decision = suite.decision.model_copy(update={"notes": [rules, "Main has run once."]})
+    text = scenarios.comment(replace(report, suites=[replace(suite, decision=decision)]))
+    assert f"\n- ⚠️ {rules} Check that this is meant.\n\nMain has run once.\n" in text
 
 
 @pytest.mark.parametrize(
