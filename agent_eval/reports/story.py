@@ -34,7 +34,7 @@ from agent_eval.reports.parts import (
     Story,
 )
 from agent_eval.reports.remedies import to_do
-from agent_eval.reports.suite import case_sets, figures, notices_of, other_meaning
+from agent_eval.reports.suite import behind_green, case_sets, figures, notices_of, other_meaning
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
 
@@ -83,7 +83,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
     also = [Finding("failed", text) for text in decision.failures]
     # Each sentence is said once, where it is said first.
     findings = {each.text: each for each in reversed([*also, *_findings(decision)]) if each.text != sentence}
-    notes = dict.fromkeys([*decision.notes, *_new_cases(suite), *notices_of(suite)])
+    notes = dict.fromkeys([*behind_green(suite), *decision.notes, *_new_cases(suite), *notices_of(suite)])
     story = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],

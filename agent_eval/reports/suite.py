@@ -16,6 +16,8 @@ from agent_eval.text.numbers import count, percent, verb
 _SHA = 7
 _IDS = 10
 """Ids that a sentence about the suite itself names."""
+_FEW = 4
+"""Ids that a line below a green headline names."""
 
 
 class JudgeRow(NamedTuple):
@@ -112,6 +114,38 @@ def case_sets(suite: SuiteReport) -> list[tuple[bool, str]]:
         if ids:
             check = ". Check that this is meant." if suite.status is GateStatus.PASSED else ""
             lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}{check}"))
+    return lines
+
+
+def as_before(suite: SuiteReport) -> list[str]:
+    """List the cases that fail on main as well: they do not pass, and did not get worse."""
+    if suite.comparison is None:
+        return []
+    sets, judged = suite.comparison.cases, {row.case_id for row in suite.judged_cases}
+    aside = {
+        *sets.new,
+        *sets.changed,
+        *suite.comparison.regressed_case_ids,
+        *suite.decision.quarantined_case_ids,
+    }
+    return [name for row in suite.failing if (name := row["case_id"]) not in aside | judged]
+
+
+def improved(suite: SuiteReport) -> list[str]:
+    """List the cases that pass and did not on main."""
+    comparison = suite.comparison
+    return [row.case_id for row in comparison.case_regressions if row.improved] if comparison else []
+
+
+def behind_green(suite: SuiteReport) -> list[str]:
+    """Name what improved, and what fails on main as well, where nothing else is to be looked at."""
+    if suite.status is not GateStatus.PASSED:
+        return []
+    better, old = improved(suite), as_before(suite)
+    lines = [f"Improved: {named(better, most=_FEW)}."] if better else []
+    if old:
+        fail = f"{count(len(old), 'case')} {verb(len(old), 'fails', 'fail')}"
+        lines.append(f"{fail} on main as well: {named(old, most=_FEW)}.")
     return lines
 
 

@@ -286,13 +286,23 @@ def test_whoever_removes_cases_is_asked_whether_that_is_meant() -> None:
     assert (told.to_do, told.is_plain) == ("", True)
 
 
+def test_below_green_a_few_cases_are_named_that_improved_or_fail_as_before() -> None:
+    before = [*map(situations.other_words, range(10)), *map(situations.order, range(10, 60))]
+    now = [*map(situations.other_words, range(5)), *map(situations.order, range(5, 60))]
+    told = story_of(situations.decided(before, now, by_policy(GateStatus.PASSED, "Nothing broke.")))
+    assert told.notes == [
+        "Improved: `order-005`, `order-006`, `order-007`, `order-008` and 1 more.",
+        "5 cases fail on main as well: `order-000`, `order-001`, `order-002`, `order-003` and 1 more.",
+    ]
+
+
 def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
     report = situations.unchanged()
     [suite] = report.suites
     rules = "New rules hold once merged: `min_pass_rate` 0.95 → 0.5."
     decision = suite.decision.model_copy(update={"notes": [rules, "Main has run once."]})
     text = scenarios.comment(replace(report, suites=[replace(suite, decision=decision)]))
-    assert f"\n- ⚠️ {rules} Check that this is meant.\n\nMain has run once.\n" in text
+    assert f"\n- ⚠️ {rules} Check that this is meant.\n\n1 case fails on main as well" in text
 
 
 @pytest.mark.parametrize(
