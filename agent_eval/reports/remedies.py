@@ -80,7 +80,9 @@ def _about_cases(suite: SuiteReport) -> str:
         return f"Look at {what}: what changed is below. To settle it, {settle}."
     if number > NAMED:
         what = "the cause" if causes == 1 else f"the {causes:,} causes"
-    return f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."
+    is_limit = all(cause.reason.is_of_amount for cause in suite.causes)
+    intended = "Raise the limit" if is_limit else "Change what the case expects"
+    return f"Fix {what}: what changed is below. Intended? {intended}, or have it waived."
 
 
 def _about_limits(suite: SuiteReport) -> str:

@@ -497,6 +497,23 @@ def test_new_rules_are_folded_away_and_said_to_hold_once_merged():
     assert "```diff\n-margin: 0.02\n+margin: 0.2\n```" in fold
 
 
+def test_a_case_that_breaks_a_limit_of_cost_shows_what_it_took_before_and_now():
+    rows = [
+        scenarios.regression("refund", "cost_budget", "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)")
+    ]
+    moved = [scenarios.metric("cost_usd", 0.0008, 0.0035), scenarios.metric("input_tokens", 600, 2980)]
+    suite = scenarios.regressed_suite()
+    run = {"behaviour": RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)])}
+    change = scenarios.three_regressions()[1][0].model_copy(
+        update={"case_id": "refund", "metrics": moved, "output_changed": False, "calls": []}
+    )
+    told = {"behaviour_changes": [change], "case_regressions": rows, **run}
+    compared = suite.comparison.model_copy(update=told)
+    text = comment_on(scenarios.report(replace(suite, comparison=compared)))
+    assert "- Usage: cost 0.0008 USD → 0.0035 USD; input tokens 600 → 2,980" in text
+    assert "Intended? Raise the limit, or have it waived." in text
+
+
 def test_waivers_beyond_the_room_are_counted():
     one = AppliedWaiver(waiver_id="w", approved_by="qa", reason="agreed", case_ids=["order-000"])
     decision = scenarios.by_policy(GateStatus.PASSED, "Nothing broke.", waivers=[one] * 44)
