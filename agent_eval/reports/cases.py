@@ -112,7 +112,7 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
     if crash:
         yield from (_judge_line([judge], detail) for judge in crash)
         if following := len(case.judges) - len(crash):
-            yield f"so {count(following, 'more judge')} had nothing to judge"
+            yield f"So {count(following, 'more judge')} had nothing to judge."
         return
     alike: dict[tuple[Outcome | None, str], list[JudgeChange]] = {}
     for judge in case.judges:

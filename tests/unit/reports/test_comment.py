@@ -351,7 +351,7 @@ def test_judges_that_say_the_same_are_one_line():
 def test_after_a_crash_other_judges_are_only_counted():
     lines = comment_on(situations.errors()).splitlines()
     assert "- 💥 The agent did not finish: `the agent ended with exit code 137`" in lines
-    assert "- so 1 more judge had nothing to judge" in lines
+    assert "- So 1 more judge had nothing to judge." in lines
 
 
 def test_limits_are_listed_with_what_was_measured():
