@@ -96,7 +96,8 @@ def test_prose__keeps_words_and_sets_the_rest_as_code(text, shown):
 
 
 def test_prose__is_cut_within_code_as_code():
-    assert prose("less often: `order-1`, `refund-in-time-2`.", limit=32) == "less often: `order-1`, `refund-…`"
+    shown = prose("less often: `order-1`, `refund-in-time-2`.", limit=32)
+    assert shown == "less often: `order-1`, `refund-…`"
 
 
 @pytest.mark.parametrize(
