@@ -91,8 +91,8 @@ SENTENCES: Mapping[str, str] = {
     "base-problem": "The base could not be run: {why}.",
     "short-history": "Main has run [once|{n} times].",
     "no-base-note": "No base agent ran: the model may have moved. Set `base-agent`.",
-    "cannot-see": "What this run cannot see for certain: a case that now fails half the time (it is noticed in "
-    "3 of 10 runs), and a loss of 10 points over all {all} cases (in {seen} of 10).",
+    "cannot-see": "What this run cannot see for certain: a case that now fails half the time (it is noticed "
+    "in 3 of 10 runs), and a loss of 10 points over all {all} cases (in {seen} of 10).",
 }
 """Every sentence by its key; `[it|them]` is for one, and for several."""
 

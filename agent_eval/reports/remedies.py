@@ -24,11 +24,16 @@ def to_do(suite: SuiteReport) -> str:
         if suite.nothing_shared:
             return "Check that every case is meant to change: once merged, this run is the baseline."
         if suite.lack:
-            return "Nothing, if that is meant; else run main, so that there is a run to compare with."
+            return "Nothing, if that is meant; else set `baseline: auto`, and let main run."
         return "Nothing: once this has run on main, changes are compared with that run."
     figures = suite.decision.figures
     rose = [_LIMITS[each.name] for each in figures if each.answer == "rose" and each.limit is None]
-    return f"Nothing, unless it should be limited: set {' and '.join(rose)}." if rose else ""
+    if rose:
+        return f"Nothing, unless it should be limited: set {' and '.join(rose)}."
+    removed = suite.comparison.cases.removed if suite.comparison is not None else ()
+    if status is GateStatus.PASSED and removed:
+        return f"Nothing, if the removed {verb(len(removed), 'case is', 'cases are')} meant to go."
+    return ""
 
 
 _LIMITS = {"cost_usd": "`max_cost_increase`", "latency_ms": "`max_latency_increase`"}

@@ -507,14 +507,15 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     has_agent = suite.execution is None or suite.execution.agent is not None
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
     headline, sentence, advice = (text.format(**words) for text in texts)
+    groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
     if fault is Fault.AGENT and has_agent and suite.base_fails_too:
         headline, sentence = (
             f"{headline}, and so does the base",
             f"{sentence} That says nothing of this change.",
         )
+        groups = [group._replace(main="passed before") for group in groups]
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
-    groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
     if fault is Fault.AGENT and len(groups) == 1:
         groups = list(map(_without_message, groups))
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

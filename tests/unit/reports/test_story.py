@@ -234,6 +234,7 @@ def test_where_the_base_crashes_too_nothing_is_said_of_the_change() -> None:
     assert told.headline == "Not evaluated: the agent crashes on the only case, and so does the base"
     assert "says nothing of this change" in told.sentence
     assert told.to_do.startswith("Mend what both need here")
+    assert [(group.now, group.main) for group in told.groups] == [("error", "passed before")]
 
 
 def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
@@ -245,6 +246,13 @@ def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
     assert told.headline == "Not compared: no baseline was looked for"
     assert told.lead.endswith("Whether a case got worse was not looked at.")
     assert "First run" not in told.lead + told.to_do
+    assert "`baseline: auto`" in told.to_do
+
+
+def test_whoever_removes_cases_is_asked_whether_that_is_meant() -> None:
+    before = [situations.order(number) for number in range(9)]
+    told = story_of(situations.decided(before, before[:7], by_policy(GateStatus.PASSED, "Nothing broke.")))
+    assert told.to_do == "Nothing, if the removed cases are meant to go."
 
 
 @pytest.mark.parametrize(
