@@ -14,7 +14,7 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes
 
 SETTINGS, SUITE, SAMPLE, ADAPTER = "agent-eval.yml", "suites/starter_suite.json", "agent.py", "eval_agent.py"
-IGNORE, IGNORED = ".gitignore", ("/runs/", "/agent-eval-out/")
+IGNORE, IGNORED = ".gitignore", ("/runs/", "/agent-eval-out/", "__pycache__/")
 
 PLATFORMS = {
     "github": (".github/workflows/agent-eval.yml", "demo/starter/workflow.yml"),
