@@ -37,6 +37,7 @@ from agent_eval.operations.unjudged import (
     why_ended,
     why_unjudged,
 )
+from agent_eval.reports.parts import NEW_RULES
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.text.numbers import count
@@ -278,7 +279,7 @@ def with_terms_of_the_job(decision: GateDecision, job: JobContext, search: Searc
         else:
             decision = decision.model_copy(update={"notes": [*decision.notes, sentence]})
     if job.rules.pending:
-        pending = f"New rules hold once merged: {', '.join(job.rules.pending)}."
+        pending = f"{NEW_RULES}{', '.join(job.rules.pending)}."
         decision = decision.model_copy(update={"notes": [*decision.notes, pending]})
     for sentence in job.rules.named_first:
         decision = _named_first(decision, sentence)

@@ -22,7 +22,14 @@ from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
 from agent_eval.history.records import record_of
-from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
+from agent_eval.reports.model import (
+    UNASKED,
+    BaselineInfo,
+    EvaluationReport,
+    RuleChanges,
+    SuiteHistory,
+    SuiteReport,
+)
 from agent_eval.reports.story import clause, rest_of, story_of
 from agent_eval.suites.lines import lines_of_cases
 from agent_eval.text.escape import clean, fence, one_line, plain, prose
@@ -246,7 +253,7 @@ def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | N
 
 
 _LACKS = {
-    Lack.UNASKED: "no baseline was looked for",
+    Lack.UNASKED: UNASKED,
     Lack.NEW_SUITE: "no earlier run has this suite",
     Lack.LOST: "what earlier runs left is gone",
 }

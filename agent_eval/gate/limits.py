@@ -181,7 +181,7 @@ def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> _He
     if name in ABSOLUTE:
         return _hold_rate(name, limit, measured, may_vary=may_vary)
     if not measured.has_baseline:
-        why = f"{name} needs a baseline and there is none, so it was not applied."
+        why = f"{name} was not applied: it needs a baseline, and nothing was compared with one."
         return _Held(False, why, applied=False)
     if not measured.compared and (is_rise or not measured.blames):
         return _Held(False, f"{name} cannot hold: no case could be compared with the baseline.")

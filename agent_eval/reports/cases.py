@@ -21,7 +21,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.comparison import ConversationChange
 from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
-from agent_eval.reports.causes import is_crash
+from agent_eval.reports.causes import is_crash, reasons_of
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.turns import CRITERIA_SHOWN, turn_blocks, worse_criteria
 from agent_eval.text.escape import code_span, fence
@@ -61,7 +61,11 @@ def in_full(case: CaseRegression, comparison: Comparison, command: str, detail: 
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
-        lines += _behaviour_lines(change, comparison.behaviour, detail, shows_turns=conversation is not None)
+        run, shows_turns = comparison.behaviour, conversation is not None
+        if any(reason.is_of_amount for reason in reasons_of(case)):
+            # What the case took is why it fails, whatever the whole run takes.
+            run = run.model_copy(update={"shifts": []})
+        lines += _behaviour_lines(change, run, detail, shows_turns=shows_turns)
     blocks = [f"#### {code_span(case.case_id, limit=detail.quote)}", bullets(lines)]
     if conversation is not None:
         blocks += turn_blocks(conversation, detail)
@@ -108,7 +112,7 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
     if crash:
         yield from (_judge_line([judge], detail) for judge in crash)
         if following := len(case.judges) - len(crash):
-            yield f"so {count(following, 'more judge')} had nothing to judge"
+            yield f"So {count(following, 'more judge')} had nothing to judge."
         return
     alike: dict[tuple[Outcome | None, str], list[JudgeChange]] = {}
     for judge in case.judges:

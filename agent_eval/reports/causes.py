@@ -26,6 +26,8 @@ _OBJECTION = "{}: {}"
 """The template of a reason that has no words here: the judge's name, and its sentence without particulars."""
 _CRASH = "the agent crashed ({}): {}"
 """Alike, of a crash, whose sentence is the program's own last line."""
+_COSTS = "it cost more than {} USD"
+_LATE = "{} took longer than {}"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Reason:
     def is_of_behaviour(self) -> bool:
         """Whether it is about what the agent did: its calls, or that it obeyed another party."""
         return " called" in self.template or " obeyed" in self.template
+
+    @property
+    def is_of_amount(self) -> bool:
+        """Whether it is a limit of money or time."""
+        return self.template in (_COSTS, _LATE)
 
     def words(self, quote: Quote) -> str:
         """Write the clause, every name quoted."""
@@ -180,8 +187,8 @@ _BY_REASON = tuple(
         (r"required tools (.{1,200}?) never called\b", "{} were never called"),
         (r"(.{1,200}?) was called with(?:out)? .*argument", "{} was called with wrong arguments"),
         (r"(.{1,200}?) was called \d+ times?, expected", "{} was not called as often as it should be"),
-        (r"cost_usd [\d.e-]+ exceeds ([\d.e-]+)", "it cost more than {} USD"),
-        (r"(\w+) [\d.e+]+ ms exceeds ([\d.e+]+ ms)", "{} took longer than {}"),
+        (r"cost_usd [\d.e-]+ exceeds ([\d.e-]+)", _COSTS),
+        (r"(\w+) [\d.e+]+ ms exceeds ([\d.e+]+ ms)", _LATE),
         ("the agent .{1,80} on injected instructions", "the agent obeyed injected instructions"),
     )
 )

@@ -194,16 +194,15 @@ class _Section:
             yield story.spent
         yield from judging_words(suite.candidate.summary)[:1]
         if comparison is not None and self.is_evaluated:
+            known = {name for row in story.groups for name in row.case_ids}
             lists = {
-                "Improved": [row.case_id for row in comparison.case_regressions if row.improved],
+                "Improved": facts.improved(suite),
                 "Passes less often": [f"{row.case_id}: {rates(row)} trials" for row in fallen(comparison)],
+                "Fails as before": [name for name in facts.as_before(suite) if name not in known],
             }
-            known = {*comparison.regressed_case_ids, *(name for row in story.groups for name in row.case_ids)}
-            lists["Fails as before"] = [
-                row["case_id"] for row in suite.failing if row["case_id"] not in known
-            ]
+            stated = " ".join(facts.behind_green(suite))
             for label, ids in lists.items():
-                if ids:
+                if ids and named(ids, most=20) not in stated:
                     yield f"{label}: {named(ids, most=20)}."
         if words := facts.curve(suite):
             yield words

@@ -20,7 +20,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.gate import CaseAnswer, JudgedCase
 from agent_eval.contracts.history import RunRecord
-from agent_eval.contracts.reruns import Reruns
+from agent_eval.contracts.reruns import CaseReruns, Reruns
 from agent_eval.reports.causes import Cause, causes_of
 from agent_eval.reports.counts import case_counts
 from agent_eval.reports.earlier import cases_of_earlier_version, set_aside_by_earlier_version
@@ -28,6 +28,9 @@ from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """The command that judges a case again on a developer's machine."""
+
+UNASKED = "no baseline was looked for"
+"""Why a suite is not compared that nobody wants compared."""
 
 _ANSWERS: list[CaseAnswer] = ["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
 # Worst first.
@@ -119,9 +122,17 @@ class SuiteReport:
     @property
     def base_fails_too(self) -> bool:
         """Whether the base was run beside the change, and passed no case either."""
-        rows = [*self.reruns.cases, *self.reruns.late] if self.reruns is not None else []
-        trials = [trial for row in rows for trial in row.base]
+        trials = [trial for row in self._rerun for trial in row.base]
         return bool(trials) and all(trial.result != "passed" for trial in trials)
+
+    @property
+    def run_by_base(self) -> frozenset[str]:
+        """Ids of the failing cases that the base ran in this job."""
+        return frozenset(row.case_id for row in self._rerun if row.base)
+
+    @property
+    def _rerun(self) -> Sequence[CaseReruns]:
+        return [*self.reruns.cases, *self.reruns.late] if self.reruns is not None else []
 
     @property
     def nothing_shared(self) -> bool:

@@ -29,6 +29,8 @@ WORDS = {
     GateStatus.NO_BASELINE: "not compared",
 }
 NOT_EVALUATED = "not evaluated"
+NEW_RULES = "New rules hold once merged: "
+"""What a note begins with that tells of rules which a change alters."""
 
 
 class Finding(NamedTuple):
@@ -123,6 +125,21 @@ class Story:
         return [(rows[0].state, [row.case_id for row in rows], rows[0]) for rows in alike.values()]
 
     @property
+    def checks(self) -> list[str]:
+        """Notes that ask a reviewer for an answer."""
+        return [f"{note} Check that this is meant." for note in self.notes if note.startswith(NEW_RULES)]
+
+    @property
+    def other_notes(self) -> list[str]:
+        """Notes that only tell something."""
+        return [note for note in self.notes if not note.startswith(NEW_RULES)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it passed, and no case, limit or waiver needed a decision."""
+        return self.state == "passed" and not any((self.cases, self.findings, self.set_aside))
+
+    @property
     def is_quiet(self) -> bool:
         """Whether it passed and there is nothing to look at."""
-        return self.state == "passed" and not any((self.cases, self.findings, self.sets, self.set_aside))
+        return self.is_plain and not self.sets

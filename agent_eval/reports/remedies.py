@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 from agent_eval.contracts import GateStatus
+from agent_eval.contracts.gate import JudgedCase
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.reports.blocks import NAMED, code
 from agent_eval.reports.causes import are_all_of, crashed
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import UNASKED, SuiteReport
 from agent_eval.text.numbers import verb
 
 
@@ -23,17 +24,14 @@ def to_do(suite: SuiteReport) -> str:
     if status is GateStatus.NO_BASELINE:
         if suite.nothing_shared:
             return "Check that every case is meant to change: once merged, this run is the baseline."
+        if suite.lack == UNASKED:
+            return "Nothing, if that is meant; else remove `baseline: none`, so that changes are compared."
         if suite.lack:
-            return "Nothing, if that is meant; else set `baseline: auto`, and let main run."
+            return "Let main run, so that there is a run to compare with."
         return "Nothing: once this has run on main, changes are compared with that run."
     figures = suite.decision.figures
     rose = [_LIMITS[each.name] for each in figures if each.answer == "rose" and each.limit is None]
-    if rose:
-        return f"Nothing, unless it should be limited: set {' and '.join(rose)}."
-    removed = suite.comparison.cases.removed if suite.comparison is not None else ()
-    if status is GateStatus.PASSED and removed:
-        return f"Nothing, if the removed {verb(len(removed), 'case is', 'cases are')} meant to go."
-    return ""
+    return f"Nothing, unless it should be limited: set {' and '.join(rose)}." if rose else ""
 
 
 _LIMITS = {"cost_usd": "`max_cost_increase`", "latency_ms": "`max_latency_increase`"}
@@ -82,7 +80,9 @@ def _about_cases(suite: SuiteReport) -> str:
         return f"Look at {what}: what changed is below. To settle it, {settle}."
     if number > NAMED:
         what = "the cause" if causes == 1 else f"the {causes:,} causes"
-    return f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."
+    is_limit = all(cause.reason.is_of_amount for cause in suite.causes)
+    intended = "Raise the limit" if is_limit else "Change what the case expects"
+    return f"Fix {what}: what changed is below. Intended? {intended}, or have it waived."
 
 
 def _about_limits(suite: SuiteReport) -> str:
@@ -103,7 +103,7 @@ def _when_open(suite: SuiteReport) -> str:
     if not decision.sentence:
         return ""  # an earlier version asked for what the gate no longer has
     if suite.blocking or (decision.suite is not None and decision.suite.answer == "open"):
-        return _about_reruns(reruns, [row.case_id for row in suite.blocking])
+        return _about_reruns(reruns, suite.blocking)
     if unsafe := [finding for finding in decision.safety if finding.answer == "open"]:
         return f"Make {code(unsafe[0].judge_id)} able to judge what the agent did, then run the job again."
     if decision.release is not None and decision.release.answer == "open":
@@ -113,7 +113,14 @@ def _when_open(suite: SuiteReport) -> str:
     return "Read the cases named here: who merges this accepts what it expects of them."
 
 
-def _about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
+_USED_UP = {
+    "the time of the run": "`limits.run.seconds`",
+    "the money of the run": "`limits.run.cost_usd`",
+}
+"""The limit that ended the reruns, by how what did begins."""
+
+
+def _about_reruns(reruns: Reruns | None, cases: Sequence[JudgedCase]) -> str:
     if reruns is None:
         return "Run main again, then this change."
     if any("__pycache__/" in why for why in reruns.altered.values()):
@@ -125,10 +132,15 @@ def _about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
     if reruns.base_problem is not None:
         return "Mend the set-up that the base needs on main, then run this again."
     if reruns.cut is not None:
-        return "Raise `limits.run.seconds` or `max-run-cost`, or run the job again."
+        limit = next((key for what, key in _USED_UP.items() if reruns.cut.startswith(what)), None)
+        again = f"raise {limit}, or run the job again." if limit else "run the job again."
+        if cases and not any(row.change is None or row.change.passed for row in cases):
+            which = verb(len(cases), "the case does now: it", "the cases do now: they")
+            return f"Look at what {which} never passed here. To settle it, {again}"
+        return f"R{again[1:]}"
     if reruns.base_runs == "none":
         return "Set `base-agent`, so that the base runs beside this change."
     never = {row.case_id for row in (*reruns.cases, *reruns.late)}
-    if case_ids and never.isdisjoint(case_ids):
+    if cases and never.isdisjoint(row.case_id for row in cases):
         return "Run the job again."
     return "Run main again, then this change: what fails there too is not this change's."

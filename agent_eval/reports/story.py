@@ -34,7 +34,7 @@ from agent_eval.reports.parts import (
     Story,
 )
 from agent_eval.reports.remedies import to_do
-from agent_eval.reports.suite import case_sets, figures, notices_of, other_meaning
+from agent_eval.reports.suite import behind_green, case_sets, figures, notices_of, other_meaning
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
 
@@ -83,7 +83,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
     also = [Finding("failed", text) for text in decision.failures]
     # Each sentence is said once, where it is said first.
     findings = {each.text: each for each in reversed([*also, *_findings(decision)]) if each.text != sentence}
-    notes = dict.fromkeys([*decision.notes, *_new_cases(suite), *notices_of(suite)])
+    notes = dict.fromkeys([*behind_green(suite), *decision.notes, *_new_cases(suite), *notices_of(suite)])
     story = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],
@@ -149,7 +149,8 @@ def spending_text(spending: Spending) -> str:
     """
     parts = [count(spending.trials, "trial")]
     if spending.minutes is not None:
-        parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
+        minutes = spending.minutes
+        parts.append(f"{minutes:.0f} min" if minutes >= 1 else f"{max(60 * minutes, 1):.0f} s")
     parts.append("cost unknown" if spending.cost_usd is None else f"{spending.cost_usd:.2f} USD")
     return ", ".join(parts)
 
@@ -513,7 +514,11 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
             f"{headline}, and so does the base",
             f"{sentence} That says nothing of this change.",
         )
-        groups = [group._replace(main="passed before") for group in groups]
+        tried = suite.run_by_base
+        groups = [
+            group._replace(main="error" if tried.issuperset(group.case_ids) else "passed before")
+            for group in groups
+        ]
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     if fault is Fault.AGENT and len(groups) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent_eval.contracts import Comparison, Metric, RunReference
+from agent_eval.contracts import Comparison, GateStatus, Metric, RunReference
 from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
 from agent_eval.reports.causes import crashed
 from agent_eval.reports.counts import passing, redacted
@@ -16,6 +16,8 @@ from agent_eval.text.numbers import count, percent, verb
 _SHA = 7
 _IDS = 10
 """Ids that a sentence about the suite itself names."""
+_FEW = 4
+"""Ids that a line below a green headline names."""
 
 
 class JudgeRow(NamedTuple):
@@ -110,7 +112,40 @@ def case_sets(suite: SuiteReport) -> list[tuple[bool, str]]:
     passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
     for words, ids in (("removed that failed on main", sets.removed_failing), ("removed", passed_before)):
         if ids:
-            lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}"))
+            check = ". Check that this is meant." if suite.status is GateStatus.PASSED else ""
+            lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}{check}"))
+    return lines
+
+
+def as_before(suite: SuiteReport) -> list[str]:
+    """List the cases that fail on main as well: they do not pass, and did not get worse."""
+    if suite.comparison is None:
+        return []
+    sets, judged = suite.comparison.cases, {row.case_id for row in suite.judged_cases}
+    aside = {
+        *sets.new,
+        *sets.changed,
+        *suite.comparison.regressed_case_ids,
+        *suite.decision.quarantined_case_ids,
+    }
+    return [name for row in suite.failing if (name := row["case_id"]) not in aside | judged]
+
+
+def improved(suite: SuiteReport) -> list[str]:
+    """List the cases that pass and did not on main."""
+    comparison = suite.comparison
+    return [row.case_id for row in comparison.case_regressions if row.improved] if comparison else []
+
+
+def behind_green(suite: SuiteReport) -> list[str]:
+    """Name what improved, and what fails on main as well, where nothing else is to be looked at."""
+    if suite.status is not GateStatus.PASSED:
+        return []
+    better, old = improved(suite), as_before(suite)
+    lines = [f"Improved: {named(better, most=_FEW)}."] if better else []
+    if old:
+        fail = f"{count(len(old), 'case')} {verb(len(old), 'fails', 'fail')}"
+        lines.append(f"{fail} on main as well: {named(old, most=_FEW)}.")
     return lines
 
 

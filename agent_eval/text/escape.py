@@ -82,7 +82,10 @@ def prose(text: str, *, limit: int = 400, begins_line: bool = True) -> str:
             pieces.append(f"{code_span(match['quoted'] or match['text'], limit=limit)}{match['end']}")
             loose.clear()
 
-    for opening, code, closing, word in _PIECE.findall(one_line(text, limit=limit)):
+    visible = one_line(text, limit=limit)
+    if len(text) > limit and visible.count("`") % 2:
+        visible += "`"  # it is cut within what stands in backticks
+    for opening, code, closing, word in _PIECE.findall(visible):
         if code:
             close()
             pieces.append(f"{opening}{code_span(code, limit=limit)}{closing}")

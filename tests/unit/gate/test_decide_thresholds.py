@@ -152,7 +152,7 @@ def test_without_a_baseline_only_absolute_rules_apply() -> None:
     )
     assert decision.gate_status is GateStatus.PASSED
     assert [(rule.applied, rule.passed) for rule in decision.rules] == [(True, True), (False, False)]
-    assert "needs a baseline" in decision.rules[1].message
+    assert "nothing was compared with one" in decision.rules[1].message
     assert decision.failures == []
     assert decision.baseline_run_id is None
     failing = decide_without_baseline(run, Thresholds(min_pass_rate=0.95), generated_at=NOW)

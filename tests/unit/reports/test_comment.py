@@ -351,7 +351,7 @@ def test_judges_that_say_the_same_are_one_line():
 def test_after_a_crash_other_judges_are_only_counted():
     lines = comment_on(situations.errors()).splitlines()
     assert "- 💥 The agent did not finish: `the agent ended with exit code 137`" in lines
-    assert "- so 1 more judge had nothing to judge" in lines
+    assert "- So 1 more judge had nothing to judge." in lines
 
 
 def test_limits_are_listed_with_what_was_measured():
@@ -495,6 +495,23 @@ def test_new_rules_are_folded_away_and_said_to_hold_once_merged():
     fold = text.partition("<summary>New rules in this change hold once it is merged</summary>")[2]
     assert "- `gate.yml`: `margin` was `0.02` and is now `0.2`." in fold
     assert "```diff\n-margin: 0.02\n+margin: 0.2\n```" in fold
+
+
+def test_a_case_that_breaks_a_limit_of_cost_shows_what_it_took_before_and_now():
+    rows = [
+        scenarios.regression("refund", "cost_budget", "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)")
+    ]
+    moved = [scenarios.metric("cost_usd", 0.0008, 0.0035), scenarios.metric("input_tokens", 600, 2980)]
+    suite = scenarios.regressed_suite()
+    run = {"behaviour": RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)])}
+    change = scenarios.three_regressions()[1][0].model_copy(
+        update={"case_id": "refund", "metrics": moved, "output_changed": False, "calls": []}
+    )
+    told = {"behaviour_changes": [change], "case_regressions": rows, **run}
+    compared = suite.comparison.model_copy(update=told)
+    text = comment_on(scenarios.report(replace(suite, comparison=compared)))
+    assert "- Usage: cost 0.0008 USD → 0.0035 USD; input tokens 600 → 2,980" in text
+    assert "Intended? Raise the limit, or have it waived." in text
 
 
 def test_waivers_beyond_the_room_are_counted():

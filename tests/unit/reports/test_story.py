@@ -97,17 +97,35 @@ NEVER = CaseReruns(case_id="a")
             "Take what Python compiled out",
         ),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (Reruns(base_runs="beside", cut="time"), "Raise `limits.run.seconds` or `max-run-cost`"),
+        (
+            Reruns(base_runs="beside", cut="the time of the run was used up"),
+            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.seconds`",
+        ),
+        (
+            Reruns(base_runs="beside", cut="the money of the run was used up"),
+            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.cost_usd`",
+        ),
+        (
+            Reruns(base_runs="beside", cut="no trial could be run"),
+            "Look at what the case does now: it never passed here. To settle it, run the job again.",
+        ),
         (Reruns(base_runs="none"), "Set `base-agent`"),
         (Reruns(base_runs="beside"), "Run the job again."),
         (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
         (None, "Run main again, then this change"),
     ],
-    ids=["altered", "compiled", "no-set-up", "cut", "no-base", "left", "both", "unknown"],
+    ids=["altered", "compiled", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
 )
 def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
     told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
     assert told.to_do.startswith(to_do)
+
+
+def test_a_case_that_was_not_run_again_for_want_of_time_is_not_said_to_fail() -> None:
+    reruns = Reruns(base_runs="beside", cut="the time of the run was used up")
+    waiting = judged("a", "open", "20/20 0/1", "It is open.")
+    told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[waiting]), reruns=reruns)
+    assert told.to_do == "Raise `limits.run.seconds`, or run the job again."
 
 
 def test_advice_that_the_sentence_gives_is_not_repeated() -> None:
@@ -238,6 +256,16 @@ def test_where_the_base_crashes_too_nothing_is_said_of_the_change() -> None:
     assert told.headline == "Not evaluated: the agent crashes on the only case, and so does the base"
     assert "says nothing of this change" in told.sentence
     assert told.to_do.startswith("Mend what both need here")
+    assert [(group.now, group.main) for group in told.groups] == [("error", "error")]
+
+
+def test_what_main_did_before_is_said_of_a_case_that_the_base_did_not_run_here() -> None:
+    before, now = ([make(number) for number in range(2)] for make in (situations.order, situations.crashed))
+    decision = by_policy(GateStatus.INCONCLUSIVE, "Open.", not_evaluated=["Nothing was judged."])
+    reruns = Reruns(
+        base_runs="beside", cases=[CaseReruns(case_id="order-000", base=[Rerun(result="failed")])]
+    )
+    told = story_of(situations.decided(before, now, decision, reruns=reruns), is_evaluated=False)
     assert [(group.now, group.main) for group in told.groups] == [("error", "passed before")]
 
 
@@ -250,13 +278,35 @@ def test_a_comparison_that_nobody_wants_is_no_first_run() -> None:
     assert told.headline == "Not compared: no baseline was looked for"
     assert told.lead.endswith("Whether a case got worse was not looked at.")
     assert "First run" not in told.lead + told.to_do
-    assert "`baseline: auto`" in told.to_do
+    assert told.to_do.endswith("remove `baseline: none`, so that changes are compared.")
 
 
 def test_whoever_removes_cases_is_asked_whether_that_is_meant() -> None:
     before = [situations.order(number) for number in range(9)]
     told = story_of(situations.decided(before, before[:7], by_policy(GateStatus.PASSED, "Nothing broke.")))
-    assert told.to_do == "Nothing, if the removed cases are meant to go."
+    assert [finding.text for finding in told.sets] == [
+        "2 removed: `order-007` and `order-008`. Check that this is meant."
+    ]
+    assert (told.to_do, told.is_plain) == ("", True)
+
+
+def test_below_green_a_few_cases_are_named_that_improved_or_fail_as_before() -> None:
+    before = [*map(situations.other_words, range(10)), *map(situations.order, range(10, 60))]
+    now = [*map(situations.other_words, range(5)), *map(situations.order, range(5, 60))]
+    told = story_of(situations.decided(before, now, by_policy(GateStatus.PASSED, "Nothing broke.")))
+    assert told.notes == [
+        "Improved: `order-005`, `order-006`, `order-007`, `order-008` and 1 more.",
+        "5 cases fail on main as well: `order-000`, `order-001`, `order-002`, `order-003` and 1 more.",
+    ]
+
+
+def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
+    report = situations.unchanged()
+    [suite] = report.suites
+    rules = "New rules hold once merged: `min_pass_rate` 0.95 → 0.5."
+    decision = suite.decision.model_copy(update={"notes": [rules, "Main has run once."]})
+    text = scenarios.comment(replace(report, suites=[replace(suite, decision=decision)]))
+    assert f"\n- ⚠️ {rules} Check that this is meant.\n\n1 case fails on main as well" in text
 
 
 @pytest.mark.parametrize(

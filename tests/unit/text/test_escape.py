@@ -95,6 +95,11 @@ def test_prose__keeps_words_and_sets_the_rest_as_code(text, shown):
     assert prose(text) == shown
 
 
+def test_prose__is_cut_within_code_as_code():
+    shown = prose("less often: `order-1`, `refund-in-time-2`.", limit=32)
+    assert shown == "less often: `order-1`, `refund-…`"
+
+
 @pytest.mark.parametrize(
     "address", ["https://github.com/a/b/actions/runs/1", "http://localhost:8080/x?y=1#z"]
 )
