@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.importers.catalog import names_of
+from agent_eval.importers.catalog import FORMATS, names_of
 from agent_eval.operations.conformance import EXPECTED, check_adapters
 
 FIXTURES = Path(__file__).parent / "fixtures" / "adapters"
@@ -22,6 +22,7 @@ def test_every_format_has_two_fixtures_and_each_is_imported_whole():
     conformance = check_adapters(FIXTURES, 2)
     assert [(str(check.path), check.problems) for check in conformance.checks if check.problems] == []
     assert conformance.missing == ()
+    assert {entry.name for entry in FORMATS} == {check.kind for check in conformance.checks}
 
 
 def copied(tmp_path: Path, name: str = "openai") -> Path:

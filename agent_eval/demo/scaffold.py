@@ -14,7 +14,7 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes
 
 SETTINGS, SUITE, SAMPLE, ADAPTER = "agent-eval.yml", "suites/starter_suite.json", "agent.py", "eval_agent.py"
-IGNORE, IGNORED = ".gitignore", ("/runs/", "/agent-eval-out/")
+IGNORE, IGNORED = ".gitignore", ("/runs/", "/agent-eval-out/", "__pycache__/")
 
 PLATFORMS = {
     "github": (".github/workflows/agent-eval.yml", "demo/starter/workflow.yml"),
@@ -55,11 +55,17 @@ _TO_FILL_IN = re.compile(
 )
 _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
 _AGENT_IN_SETTINGS = re.compile(r"^agent: [^\n]*\n", re.MULTILINE)
+_SETUP_IN_SETTINGS = re.compile(r"^#setup: ", re.MULTILINE)
 _OBJECT = """agent:
   run: {}
   env: [OPENAI_API_KEY, OPENAI_BASE_URL] # what its model needs
   keep_alive: true # a conversation goes on in one process
 """
+_SETUP_OF_OBJECT = """\
+# A job has no packages of yours, and neither has `agent-eval ci` at a terminal. For both, name the framework
+# and agent-eval (agent-eval-gate @ git+https://...@COMMIT) in requirements.txt, begin `run` with
+# .venv/bin/python, and take the # from this line:
+#setup: """
 _PLAIN = re.compile(r"[\w./][\w ./@:-]*(?<![ :])")
 _MOST_READ = 1 << 20
 _BRANCH = re.compile(r"[\w][\w./-]*")
@@ -199,6 +205,8 @@ def _own_files(out: Path, agent: StarterAgent | None) -> dict[str, str]:
     if agent is not None:
         value = agent.value if _PLAIN.fullmatch(agent.value) else json.dumps(agent.value, ensure_ascii=False)
         stated = _OBJECT.format(value) if agent.is_object else f"agent: {value}\n"
+        if agent.is_object:
+            settings = _SETUP_IN_SETTINGS.sub(_SETUP_OF_OBJECT, settings)
         contents[SETTINGS] = _AGENT_IN_SETTINGS.sub(lambda _: stated, settings)
         contents[SUITE] = _bundled("demo/starter/agent_suite.json")
         if agent.function is not None:

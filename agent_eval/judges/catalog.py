@@ -196,6 +196,13 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
             ) from problem
 
 
+def judges_of_field(field: str) -> list[str]:
+    """Name the built-in judges that read a field of a case, as `fields_not_judged` names it."""
+    return [
+        name for name, spec in JUDGES.items() if field in (getattr(import_judge(spec), "reads", None) or ())
+    ]
+
+
 def judges_of_metadata() -> list[tuple[str, Judge]]:
     """List built-in judges beside those of every run by the member of a case's metadata that each reads."""
     judges = []

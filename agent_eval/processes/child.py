@@ -34,6 +34,10 @@ _REMEDIES = {
     errno.ENOEXEC: "Begin it with a line such as #!/usr/bin/env python3, or name its interpreter.",
     errno.E2BIG: "Pass less in its arguments and environment.",
 }
+_NO_SUCH_PATH = (
+    "Check its path. A job has what is committed, and what `setup` of agent-eval.yml installs there."
+)
+_OTHERWISE = "Check the program and the limits on processes (ulimit -u)."
 
 TOOL_HOMES = (
     *(("ASDF_DATA_DIR", ".asdf"), ("MISE_DATA_DIR", ".local/share/mise"), ("NODENV_ROOT", ".nodenv")),
@@ -404,16 +408,17 @@ class Program:
         return ends
 
 
-def _not_started(name: str, directory: str, errno: int) -> ChildNotStarted:
+def _not_started(name: str, directory: str, error: int) -> ChildNotStarted:
     if not os.path.isdir(directory):
         return ChildNotStarted(
             f"cannot run {name}: its working directory {directory} does not exist",
             remedy="Create the directory or name another one.",
             file=directory,
         )
+    is_path = error == errno.ENOENT and os.sep in name and not os.path.exists(os.path.join(directory, name))
     return ChildNotStarted(
-        f"cannot run {name}: {os.strerror(errno)}",
-        remedy=_REMEDIES.get(errno, "Check the program and the limits on processes (ulimit -u)."),
+        f"cannot run {name}: {os.strerror(error)}",
+        remedy=_NO_SUCH_PATH if is_path else _REMEDIES.get(error, _OTHERWISE),
         file=name,
     )
 

@@ -56,10 +56,14 @@ def passing(summary: RunSummary) -> str:
 
 
 def not_judged(summary: RunSummary) -> list[str]:
-    """Say which fields of cases nothing in the run looks at, a sentence each."""
+    """Say which fields of cases nothing in the run looks at, and which judge would, a sentence each."""
+    from agent_eval.judges.catalog import judges_of_field
+
     sentences = [_ADD_EXPECTATIONS] if expects_nothing(summary) else []
     for name, number in list(summary.fields_not_judged.items())[:_FIELDS_SHOWN]:
-        sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}.")
+        judges = judges_of_field(name)
+        would = f"; {' or '.join(judges)} would" if judges else ""
+        sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}{would}.")
     for name, number in list(summary.nearly_forbidden.items())[:_FIELDS_SHOWN]:
         sentences.append(
             f"{name} was called in {count(number, 'case')}: its name ends as that of a forbidden tool, and "

@@ -123,6 +123,10 @@ _USED_UP = {
 def _about_reruns(reruns: Reruns | None, cases: Sequence[JudgedCase]) -> str:
     if reruns is None:
         return "Run main again, then this change."
+    if any("__pycache__/" in why for why in reruns.altered.values()):
+        return (
+            "Take what Python compiled out of git: `git rm -r --cached`, and `__pycache__/` in `.gitignore`."
+        )
     if reruns.altered:
         return "Give each side a set-up of its own: nothing that one installs or writes may reach the other."
     if reruns.base_problem is not None:

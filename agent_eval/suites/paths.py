@@ -105,7 +105,7 @@ def _matches(pattern: str) -> list[Path]:
     if not paths:
         raise UsageError(
             f"No suite matches {pattern!r}.",
-            remedy="Correct `suite`; paths are relative to the working directory.",
+            remedy="Correct it, or `suites` of agent-eval.yml; paths are relative to the working directory.",
             field="suite",
         )
     return [Path(path) for path in paths]

@@ -23,8 +23,8 @@ GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
     "lines of the package": (lines(SOURCES), 84_400),
-    "modules of the package": (len(SOURCES), 405),
-    "lines of tests": (lines(TESTS), 84_600),
+    "modules of the package": (len(SOURCES), 388),
+    "lines of tests": (lines(TESTS), 82_000),
     "names of options that help shows": (len({option.name for option in OPTIONS}), 103),
     "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 26),
     "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),
@@ -38,5 +38,5 @@ SIZES = {
 @pytest.mark.parametrize("what", SIZES)
 def test_the_project_is_no_larger_than_it_was(what: str) -> None:
     there_is, at_most = SIZES[what]
-    assert there_is <= at_most
+    assert there_is <= at_most, f"{what}: subtract, or raise the number here to {there_is:,}, and say why"
     assert there_is > at_most * 0.97, f"{what}: lower the number to {there_is:,}, so that it stays there"

@@ -55,8 +55,8 @@ def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
     assert summary(path, "--judge", "regex")["fields_not_judged"] == {"expected_output": 1, "policy": 1}
     lines = run(path, "--judge", "regex", "--format", "text").out.splitlines()
     assert lines[1:3] == [
-        "No judge of the run looks at expected_output of 1 case.",
-        "No judge of the run looks at policy of 1 case.",
+        "No judge of the run looks at expected_output of 1 case; final_output would.",
+        "No judge of the run looks at policy of 1 case; policy would.",
     ]
     assert "fields_not_judged" not in summary(path)
 

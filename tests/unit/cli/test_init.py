@@ -71,6 +71,18 @@ def test_what_it_writes_works_at_once(
         assert looped["summary"]["pass_rate"] == 1
 
 
+def test_an_agent_object_is_told_what_a_job_installs_for_it(cli: Shell) -> None:
+    Path("mine.py").write_text("agent = object()\n")
+    cli.json("init", "--ci", "none", "--agent", "python:mine.py:agent")
+    written = Path("agent-eval.yml").read_text()
+    assert "agent-eval-gate @ git+https://" in written
+    installing = yaml.safe_load(
+        written.replace("#setup:", "setup:").replace("python3 -m", ".venv/bin/python -m", 1)
+    )
+    assert installing["setup"].endswith(".venv/bin/pip install -r requirements.txt")
+    assert cli.json("validate", "agent-eval.yml")
+
+
 def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
     cli.json("init", "--out", ".")
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}

@@ -97,7 +97,9 @@ def test_what_was_not_run_is_said(cli: Shell, here: Path) -> None:
 def test_what_cannot_be_meant_is_refused(
     words: tuple[str, ...], message: str, cli: Shell, here: Path
 ) -> None:
-    assert message in cli.error("run", *words)["message"]
+    refused = cli.error("run", *words)
+    assert message in refused["message"]
+    assert "`suites` of agent-eval.yml" in refused["details"]["remedy"] or "No suite" not in message
     assert not (here / "runs").exists()
 
 

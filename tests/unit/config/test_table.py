@@ -78,6 +78,11 @@ def test_the_table_knows_every_command_and_no_other() -> None:
     assert {path for path, _ in click_commands()} == set(get_args(Command))
 
 
+def test_what_the_file_can_say_has_its_key() -> None:
+    without = {row.name for row in ROWS if row.of_file} - KEYS.keys()
+    assert without == set(), "write their keys into KEYS of agent_eval/config/rows/file.py"
+
+
 @pytest.mark.parametrize("command", get_args(Command))
 def test_a_name_means_one_option_of_a_command(command: Command) -> None:
     known = INPUTS if command == "ci" else options_of(command)

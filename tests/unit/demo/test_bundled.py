@@ -116,7 +116,7 @@ def test_scaffold__uses_the_default_branch_and_adds_what_is_missing_to_what_git_
 ) -> None:
     (tmp_path / IGNORE).write_text("/runs/\n*.log")
     made = scaffold(tmp_path, platforms=["github"], repository=Repository(branch="trunk"))
-    assert (tmp_path / IGNORE).read_text() == "/runs/\n*.log\n/agent-eval-out/\n"
+    assert (tmp_path / IGNORE).read_text() == "/runs/\n*.log\n/agent-eval-out/\n__pycache__/\n"
     assert yaml.safe_load(made.written[-1].read_text())[True]["push"] == {"branches": ["trunk"]}
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -382,6 +383,16 @@ def test_every_rule_in_metadata_that_a_built_in_judge_reads_is_said_where_none_o
 
 def test_built_in_judges_say_what_they_read() -> None:
     assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
+
+
+def test_a_judge_that_looks_at_the_answer_says_so() -> None:
+    classes = [_class_of(spec) for spec in JUDGES.values()]
+    sources = {each: Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8") for each in classes}
+    answer = re.compile(r"trace\.final_(?:event|output)\b")
+    judges = [each for each, text in sources.items() if answer.search(text) and not each.reads_answer]
+    assert [each.judge_id for each in judges if not getattr(each, "runs_commands", False)] == [], (
+        "set reads_answer, or it passes an answer that was cut off"
+    )
 
 
 def _class_of(spec: str) -> Any:

@@ -84,21 +84,22 @@ def test_program_beside_the_working_directory_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "folder", "problem"),
+    ("argv", "folder", "problem", "remedy"),
     [
-        (["no-such-agent"], "", "cannot run no-such-agent: No such file"),
-        (["true"], "gone", "working directory"),
-        (["true", "x" * (1 << 22)], "", "too long"),
+        (["no-such-agent"], "", "cannot run no-such-agent: No such file", "the PATH"),
+        ([".venv/bin/python"], "", "cannot run .venv/bin/python: No such file", "what `setup`"),
+        (["true"], "gone", "working directory", "Create the directory"),
+        (["true", "x" * (1 << 22)], "", "too long", "Pass less"),
     ],
-    ids=["no program", "no working directory", "arguments too long"],
+    ids=["no program", "no program of the checkout", "no working directory", "arguments too long"],
 )
 def test_what_cannot_be_started_is_told_and_the_supervisor_serves_on(
-    tmp_path: Path, argv: list[str], folder: str, problem: str
+    tmp_path: Path, argv: list[str], folder: str, problem: str, remedy: str
 ) -> None:
     with pytest.raises(ChildNotStarted, match=problem) as caught:
         run_child(argv, env=ENV, cwd=tmp_path / folder)
     assert caught.value.exit_code is ExitCode.NOT_EVALUABLE
-    assert "PATH" in caught.value.remedy or "no-such-agent" not in argv
+    assert remedy in caught.value.remedy
     assert run_child(["true"], env=ENV).failure is None
 
 

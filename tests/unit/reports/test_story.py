@@ -92,6 +92,10 @@ NEVER = CaseReruns(case_id="a")
     ("reruns", "to_do"),
     [
         (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
+        (
+            Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}),
+            "Take what Python compiled out",
+        ),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
         (
             Reruns(base_runs="beside", cut="the time of the run was used up"),
@@ -110,7 +114,7 @@ NEVER = CaseReruns(case_id="a")
         (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
         (None, "Run main again, then this change"),
     ],
-    ids=["altered", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
+    ids=["altered", "compiled", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
 )
 def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
     told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
