@@ -124,7 +124,7 @@ class JobRunner:
     def __init__(self, job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], home: Path) -> None:
         self._job, self._agents, self._runs, self._home = job, agents, runs, home
         self._limits = _times(job.settings.limits.run, SHARE * len(runs))
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
         self._packs: dict[str, _Packs] = defaultdict(_Packs)
         self._ended: str | None = None
         self._why_none = ""
@@ -217,11 +217,16 @@ class JobRunner:
             limits=replace(spec.limits, run=limits),
         )
         began = time.monotonic()
+        if began - self._told >= SECONDS_BETWEEN_LINES:
+            self._told = began
+            again = f"running {count(len(case_ids), 'case')} again, {count(trials, 'trial')} each"
+            self._job.platform.say(f"{clean(run.spec.suite.name)}: {again}, by the {side}'s agent.")
         try:
             done = run_agent(
                 spec,
                 environ=self._job.environ,
                 overrides=Overrides(redactor=self._job.redactor, source=run.source, options=options),
+                on_progress=ProgressLines(f"{run.spec.suite.name}, {side} again", self._job.platform.say),
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
@@ -546,7 +551,8 @@ def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) ->
     spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
     agents.before_trials("base")
     overrides = Overrides(redactor=job.redactor, options=options)
-    done = run_agent(spec, environ=job.environ, overrides=overrides)
+    lines = ProgressLines(f"{target.path.name}, base", job.platform.say)
+    done = run_agent(spec, environ=job.environ, overrides=overrides, on_progress=lines)
     agents.after_trials("base")
     if done.stopped:
         raise NotEvaluable(f"{done.stopped}.")

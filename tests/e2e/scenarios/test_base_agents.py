@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +14,9 @@ from tests.e2e.scenarios.repository import Evaluated, Job, Repository
 
 
 class Orders(Deployed):
-    """An agent that escalates the cases in `broken` always, those in `once` one time."""
+    """An agent that escalates the cases in `broken` always, after `seconds`, those in `once` one time."""
+
+    seconds = 0.0
 
     def __init__(self) -> None:
         self.forget()
@@ -24,6 +28,7 @@ class Orders(Deployed):
         self.asked = []
 
     def answer(self, case_id: str, number: int) -> dict[str, Any]:
+        time.sleep(self.seconds if case_id in self.broken else 0)
         tools = ["lookup_order"] + ["escalate"] * (case_id in self.broken or case_id in self.once)
         self.once.discard(case_id)
         calls = [{"tool": name, "arguments": {}} for name in tools]
@@ -75,6 +80,18 @@ def test_what_the_base_agent_passes_and_the_change_fails_broke(
     assert base.asked.count("order-1") == 8
     answers = {row["case_id"]: row["answer"] for row in job.decision["cases"]}
     assert answers == {"order-1": "broke", "order-2": "passes-again"}
+
+
+@pytest.mark.slow
+def test_the_log_says_every_few_seconds_what_is_run_again(
+    repository: Repository, change: Orders, base: Orders
+) -> None:
+    change.broken, change.seconds = {"order-1"}, 2.0
+    job = evaluated(repository, change, base)
+    assert job.code == 1, job.log
+    assert re.search(
+        r"^suite\.json: running 1 case again, 1 trial each, by the (change|base)'s agent\.$", job.log, re.M
+    )
 
 
 def test_what_fails_on_both_sides_is_excused_where_the_base_agent_runs(
