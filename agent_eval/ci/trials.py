@@ -369,7 +369,7 @@ SECONDS_BETWEEN_LINES = 10.0
 _AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
 
 
-_JUDGE_IS_DOWN = "Check the judge's key, address and quota, then run the job again."
+_JUDGE_IS_DOWN = "Check the judge's code, or its model's key, address and quota; then run the job again."
 
 
 _LIMITS_OF_A_RUN = " or ".join(f"`{name_of(row)}`" for row in LIMITS if row.part == "limits.run")

@@ -21,7 +21,7 @@ _NOT_REACHED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONM
 
 CHECK_THE_AGENT = "Check how the agent is started or where it is; the evidence has each error."
 RECORD_TRACES = "Record traces in the suite, or name the agent to run (`agent`); the evidence has each error."
-CHECK_THE_JUDGE = "Check the judge's key, address and quota, then run again; the evidence has each error."
+CHECK_THE_JUDGE = "Check the judge's code, or its model's key, address and quota; then run again."
 CHECK_THE_RUN = "The evidence has each error; run the agent again, or name judges that can judge it."
 
 

@@ -449,7 +449,7 @@ _AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
     Fault.JUDGE: (
         "judge {judge} gave no verdict in {cases}",
         "{reason}. Neither the agent's fault nor this change's.",
-        "Check the judge's key, address and quota, then run the job again.",
+        "Check the judge's code, or its model's key, address and quota; then run the job again.",
     ),
     Fault.AGENT: (
         "the agent {crashes} {cases}",

@@ -63,11 +63,11 @@ ENDS = {
     "a word": ("return 'passed'", "It returned str instead of a Verdict."),
     "another judge's": (
         "return self.passed(case, 'x').model_copy(update={'judge_id': 'policy'})",
-        'It answered for "policy" on case "order-1".',
+        "It answered for `policy` on case `order-1`.",
     ),
     "another case's": (
         "return self.passed(case, 'x').model_copy(update={'case_id': 'order-2'})",
-        'It answered for "facts" on case "order-2".',
+        "It answered for `facts` on case `order-2`.",
     ),
     "half a verdict": (
         "return self.passed(case, 'x').model_copy(update={'passed': False})",

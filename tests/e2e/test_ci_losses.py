@@ -188,4 +188,4 @@ def test_a_judge_whose_model_does_not_answer_says_nothing_about_the_change(
     assert (step.code, step.outcome) == (4, "error"), step.log
     [comment] = github.bodies(PULL)
     assert "## 🛑 Not evaluated: judge `llm` gave no verdict in " in comment
-    assert "Check the judge's key, address and quota, then run the job again." in comment
+    assert "Check the judge's code, or its model's key, address and quota; then run the job again." in comment

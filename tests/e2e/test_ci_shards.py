@@ -104,7 +104,7 @@ def test_shards_are_decided_on_as_one_run(runner: Runner, github: FakeGitHub, ma
     worse = runner.pull_request(run_id=501, evidence="merged")
     assert (worse.code, worse.outcome) == (1, "failed")
     assert worse.outputs["regressed-cases"] == "6"
-    assert "order-6" in github.bodies(PULL)[0]
+    assert "6 of 6 recorded cases regressed" in github.bodies(PULL)[0]
     assert "suite.json" in github.bodies(PULL)[0]
 
 

@@ -16,6 +16,7 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.html import page as page_module
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, RuleChanges, SuiteReport
 from tests.browser import Browser, chromium
 from tests.extent import WHOLE_JOB
@@ -199,11 +200,16 @@ def test_two_hundred_hostile_texts_in_every_place_do_nothing_in_a_browser(tmp_pa
         assert deeds(browser, page, script=False) == []
 
 
+def forget_templates() -> None:
+    page_module._environment.cache_clear()
+    templates.cache_clear()
+
+
 @pytest.mark.usefixtures("browser")
 def test_what_would_go_wrong_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without escaping, the policy still lets nothing run, and says so; without both, all is noticed."""
     environment = jinja2.Environment
-    page_module._environment.cache_clear()
+    forget_templates()
     monkeypatch.setattr(jinja2, "Environment", lambda **more: environment(**{**more, "autoescape": False}))
     texts = [
         "<img src=http://hostile.test/ onerror=alert('hostile')>",
@@ -212,7 +218,7 @@ def test_what_would_go_wrong_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
     try:
         unescaped = render_html(request_of(tmp_path, texts * 3, everywhere="text"))
     finally:
-        page_module._environment.cache_clear()
+        forget_templates()
     page = tmp_path / "page.html"
     with chromium() as browser:
         page.write_text(unescaped, "utf-8")

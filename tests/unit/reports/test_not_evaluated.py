@@ -62,7 +62,8 @@ def test_the_comment_still_lists_the_cases_that_do_not_pass_and_why() -> None:
     assert text.splitlines()[2].startswith(
         "## 🛑 Not evaluated: judge `llm` gave no verdict in 8 of 30 cases"
     )
-    assert "> **To do:** Check the judge's key, address and quota, then run the job again." in text
+    to_do = "Check the judge's code, or its model's key, address and quota; then run the job again."
+    assert f"> **To do:** {to_do}" in text
     rows = [line for line in text.splitlines() if line.startswith("| ❌ ")]
     assert rows[0].endswith("and 4 more | judge `llm` failed | error | passed |")
     assert rows[1].endswith("and 8 more | the answer does not match a pattern | failed | passed |")
