@@ -124,7 +124,7 @@ class JobRunner:
     def __init__(self, job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], home: Path) -> None:
         self._job, self._agents, self._runs, self._home = job, agents, runs, home
         self._limits = _times(job.settings.limits.run, SHARE * len(runs))
-        self._began = self._told = time.monotonic()
+        self._began = self._last_line = time.monotonic()
         self._packs: dict[str, _Packs] = defaultdict(_Packs)
         self._ended: str | None = None
         self._why_none = ""
@@ -217,8 +217,8 @@ class JobRunner:
             limits=replace(spec.limits, run=limits),
         )
         began = time.monotonic()
-        if began - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = began
+        if began - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = began
             again = f"running {count(len(case_ids), 'case')} again, {count(trials, 'trial')} each"
             self._job.platform.say(f"{clean(run.spec.suite.name)}: {again}, by the {side}'s agent.")
         try:
