@@ -30,7 +30,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("Datadog's LLM Observability", "trace_id span_id start_ns meta", _SPANS),
     Unsupported("Zipkin", "traceId localEndpoint", "export the spans as OTLP/JSON, or to Jaeger"),
     Unsupported(
-        "OpenTelemetry's metrics", "resourceMetrics", "import spans or log records: metrics quote nobody"
+        "OpenTelemetry's metrics", "resourceMetrics", "import spans or log records: metrics hold no messages"
     ),
     Unsupported("Bot Framework and Copilot Studio", "activities", _REQUESTS),
     Unsupported("Rasa", "sender_id slots events", _REQUESTS),

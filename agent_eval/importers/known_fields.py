@@ -1,4 +1,4 @@
-"""The fields that the objects of a format have: what else one holds is said, for nobody reads it.
+"""The fields that the objects of a format have: any other field is reported, as no reader takes it.
 
 A row of `_KNOWN` is a format, a variant of its records, and where in such a record the objects are: the names
 of fields on the way, `*` for every field, a name with `+` for that field within itself. Formats that are not

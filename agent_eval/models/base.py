@@ -230,7 +230,7 @@ class Model(ABC):
         """
 
     def alone(self, request: ModelRequest) -> AbstractContextManager[None]:  # noqa: ARG002 - as `key_of`
-        """Have nobody else ask the same in this block, so that its reply is kept before they look for it."""
+        """Let one thread at a time ask the same, so that the others find its reply kept."""
         return nullcontext()
 
     def describe(self) -> dict[str, Any]:

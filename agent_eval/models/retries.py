@@ -166,7 +166,7 @@ class Pace:
             self._waiting.append(ticket)
         try:
             while True:
-                # Decided anew by whoever is awake, so that a machine that stood still sends no burst.
+                # Each waking thread decides anew, so that a machine that was suspended sends no burst.
                 with self._lock:
                     seconds = self._seconds_left(self._waiting.index(ticket))
                     if seconds < self._LEAST_SECONDS:

@@ -30,7 +30,7 @@ REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """The command that judges a case again on a developer's machine."""
 
 UNASKED = "no baseline was looked for"
-"""Why a suite is not compared that nobody wants compared."""
+"""Why a suite is not compared where the settings ask for no comparison."""
 
 _ANSWERS: list[CaseAnswer] = ["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
 # Worst first.
