@@ -12,7 +12,7 @@ from agent_eval.contracts.comparison import (
     SpokenTurn,
     TurnPair,
 )
-from agent_eval.reports.blocks import bullets, folded, table
+from agent_eval.reports.blocks import bullets, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.terminal import shown_name, wrapped
 from agent_eval.text.escape import clean, code_span
@@ -20,8 +20,6 @@ from agent_eval.text.numbers import count
 
 CRITERIA_SHOWN = 4
 """Criteria of a judge that a case shows in a comment."""
-_LEAST_TO_FOLD = 120
-"""Characters of a quote from which a level of detail has room for the turns after the first."""
 
 
 def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[CriterionChange]:
@@ -38,7 +36,7 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
 
 def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
-    """Render the first turn that differs, and the others behind a click, as blocks of markdown.
+    """Render the first turn that differs as blocks of markdown; the page has the others.
 
     Every text of the conversation may be hostile.
     """
@@ -46,11 +44,6 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
     if first is None:
         return [_lengths(change)] if _lengths(change) else []
     blocks = [_title(first, change), *_side_by_side(first, detail), _lengths(change)]
-    if detail.quote >= _LEAST_TO_FOLD and detail.folded:
-        others = [turn for turn in change.turns if turn is not first]
-        others.sort(key=lambda turn: (turn.number < first.number, turn.number))
-        inside = [block for turn in others for block in _other(turn, detail)]
-        blocks.append(folded(count(len(others), "more turn"), inside))
     return [block for block in blocks if block]
 
 
@@ -176,12 +169,3 @@ def _lengths(change: ConversationChange) -> str:
 
 def _ended(turns: int, end: str | None) -> str:
     return count(turns, "turn") + (f" (ended by {code_span(end, limit=40)})" if end else "")
-
-
-def _other(turn: TurnPair, detail: Detail) -> list[str]:
-    if turn.differs:
-        return [f"**Turn {turn.number}**:", *_side_by_side(turn, detail)]
-    side = turn.candidate or SpokenTurn()
-    parts = [("User", side.user), ("Agent", side.agent)]
-    same = [(name, _quoted(text, detail)) for name, text in parts] + [("Did", _did(side.actions, detail))]
-    return [f"**Turn {turn.number}**, the same in both runs:", _listed(same)]

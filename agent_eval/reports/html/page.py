@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from agent_eval.contracts import BehaviourChange
 from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
@@ -124,13 +123,12 @@ class _Suite:
     report: SuiteReport
     evidence: SuiteEvidence
     lines: list[CaseLine]
-    changes: Mapping[str, BehaviourChange]
     hidden_lines: int = 0
     opened: dict[str, Markup] = field(default_factory=dict)
 
     def has_more(self, line: CaseLine) -> bool:
         """Whether there is anything to show of a case beyond its row."""
-        known = (self.evidence.results, self.evidence.earlier_results, self.changes)
+        known = (self.evidence.results, self.evidence.earlier_results)
         return line.regression is not None or any(line.case_id in each for each in known)
 
 
@@ -152,9 +150,7 @@ def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
     if not request.report.is_evaluated(suite):
         suite = replace(suite, comparison=None)  # what got worse would say something of the change
     anchored = suite.slug if len(request.report.suites) > 1 else ""
-    changes = suite.comparison.behaviour_changes if suite.comparison is not None else ()
-    lines = case_lines(suite, evidence, anchored=anchored)
-    return _Suite(suite, evidence, lines, {change.case_id: change for change in changes})
+    return _Suite(suite, evidence, case_lines(suite, evidence, anchored=anchored))
 
 
 def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
@@ -264,8 +260,7 @@ def _case_markup(
 ) -> Markup:
     report = request.report
     command = report.reproduce_command(suite.report, line.case_id) if suite.report.suite_path else ""
-    change = suite.changes.get(line.case_id)
-    view = case_view(line, suite.evidence, change, command, limits)
+    view = case_view(line, suite.evidence, command, limits)
     markup = _template("case.html").render(case=view, at_first=at_first)
     redactor = suite.evidence.redactor
     # No rule of the user's changes a tag; what it matches is in the texts between them.
