@@ -48,45 +48,14 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
 
 
 def conversation_lines(change: ConversationChange) -> list[str]:
-    """Write the criteria that got worse, and the first turn that differs, for a terminal.
-
-    Every text of the conversation may be hostile.
-    """
+    """Write the criteria that got worse for a terminal; every text of the conversation may be hostile."""
     lines = []
     judges = dict.fromkeys(each.judge_id for each in change.criteria)
     worse = [each for judge_id in judges for each in worse_criteria(change, judge_id)]
     for each in worse[:CRITERIA_SHOWN]:
         words = f"{shown_name(each.criterion, 120)}: {clean(each.reason, limit=200)}"
         lines += wrapped([words], first="    - ", rest="      ")
-    first = change.first_differing
-    if first is None:
-        return lines
-    lines.append(f"    Turn {first.number} is the first that differs:")
-    if _user_of_both(first):
-        lines += wrapped([clean(_user_of_both(first), limit=200)], first="      user      ", rest=" " * 16)
-    for name, side, other in (
-        ("baseline", first.baseline, first.candidate),
-        ("now", first.candidate, first.baseline),
-    ):
-        for text in _differing_texts(side, other):
-            lines += wrapped([text], first=f"      {name:<10}", rest=" " * 16)
     return lines
-
-
-def _differing_texts(side: SpokenTurn | None, other: SpokenTurn | None) -> Iterator[str]:
-    """Write what one run has in a turn, as far as the other has something else."""
-    if side is None:
-        yield "no such turn"
-        return
-    for who, text, other_text in (
-        ("user", side.user, other.user if other is not None else None),
-        ("agent", side.agent, other.agent if other is not None else None),
-    ):
-        if text != other_text:
-            excerpt, _ = cut_together(text, other_text or "", limit=200)
-            yield f"{who}: {clean(excerpt) or _NOTHING}"
-    if other is None or side.actions != other.actions:
-        yield f"did: {', '.join(shown_name(action, 80) for action in _apart(side, other)) or 'nothing else'}"
 
 
 def _title(first: TurnPair, change: ConversationChange) -> str:
@@ -151,11 +120,6 @@ def _apart(side: SpokenTurn | None, other: SpokenTurn | None) -> Sequence[str]:
     if side.actions != other.actions and set(side.actions) == set(other.actions):
         return side.actions
     return [action for action in side.actions if action not in other.actions]
-
-
-def _user_of_both(turn: TurnPair) -> str:
-    before, now = turn.baseline, turn.candidate
-    return before.user if before is not None and now is not None and before.user == now.user else ""
 
 
 def _lengths(change: ConversationChange) -> str:
