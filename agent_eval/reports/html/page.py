@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports import suite as facts
+from agent_eval.reports.html.brief import SIGNS, Sentence, cause_words, notices, sentence, undecided
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.story import overall, state_of
+from agent_eval.reports.parts import Story
+from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ AT_FIRST = 3
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
-CAUSE_LIMIT = 80
-"""Characters of a cause in the filter."""
+NAME_LIMIT, CAUSE_LIMIT = 120, 80
+"""Characters of a name, and of a cause in the filter."""
 
 BLOCK_CHARACTERS = 200_000
 """Characters of markup in a block before it is compressed: a browser unpacks as much at once."""
@@ -85,6 +87,7 @@ class SuitePart:
 
     Attributes:
         number: From 1, for addresses.
+        suite: The suite, without its comparison where the decision cannot be relied on.
         groups: The cases in full.
         hidden_lines: Cases that the table has no room for.
         left_out: Cases of the table whose steps the page has no room for.
@@ -97,7 +100,8 @@ class SuitePart:
     """
 
     number: int
-    brief: SuiteBrief
+    suite: SuiteReport
+    story: Story
     groups: Sequence[CaseGroup]
     lines: Sequence[CaseLine]
     hidden_lines: int = 0
@@ -110,6 +114,16 @@ class SuitePart:
     causes: Sequence[str] = ()
     cause_of: Mapping[str, int] = field(default_factory=dict)
     history: HistoryView | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the suite."""
+        return _name(self.suite.slug)
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether two runs are shown."""
+        return self.suite.comparison is not None
 
     def places(self, judges: Sequence[str]) -> str:
         """Write the places of judges in `judges`."""
@@ -276,11 +290,8 @@ def _part(number: int, suite: _Suite, blocks: CaseBlocks, request: HtmlReport) -
     place = suite.evidence.place
     return SuitePart(
         number=number,
-        brief=brief(
-            suite.report,
-            is_decided=request.is_decided,
-            says_nothing=not request.report.is_evaluated(suite.report),
-        ),
+        suite=suite.report,
+        story=story_of(suite.report, is_evaluated=request.report.is_evaluated(suite.report)),
         groups=list(_groups(suite)),
         lines=suite.lines,
         hidden_lines=suite.hidden_lines,
@@ -357,10 +368,22 @@ def _hash_of(content: str) -> str:
 def _environment() -> jinja2.Environment:
     environment = templates()
     environment.globals["signs"] = SIGNS
-    environment.filters["markdown"] = render_message
+    environment.filters |= {
+        "markdown": render_message,
+        "sentence": sentence,
+        "name": _name,
+        "undecided": undecided,
+        "notices": notices,
+        "facts": facts.provenance,
+        "judges": facts.judges,
+    }
     environment.tests["markdown"] = _MARKDOWN.search
     environment.tests["web_address"] = is_web_address
     return environment
+
+
+def _name(text: str) -> str:
+    return one_line(text, limit=NAME_LIMIT) or "∅"
 
 
 def _template(name: str) -> jinja2.Template:
