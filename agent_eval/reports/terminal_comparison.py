@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from agent_eval.contracts import Comparison, GateDecision, Metric, RunReference, Tally
 from agent_eval.reports.blocks import pair
 from agent_eval.reports.counts import fallen, rates
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.parts import Finding, State, Story
 from agent_eval.reports.story import story_of
+from agent_eval.reports.suite import case_sets
 from agent_eval.reports.terminal import (
     CASES_SHOWN,
     GREEN,
@@ -45,7 +46,8 @@ _MARKS: dict[State, str] = {
 
 def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:
     """Render the result of `compare`: what moved, which cases regressed, where the comparison is."""
-    overview = comparison.overview
+    overview, run = comparison.overview, comparison.candidate
+    suite = SuiteReport(slug="", suite_path="", decision=undecided(run), candidate=run, comparison=comparison)
     lines = [
         painted(
             f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
@@ -55,7 +57,7 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
         ),
         *wrapped(clean(notice) for notice in comparison.behaviour.notices),
         *_moved_rates(comparison),
-        *_case_set(comparison),
+        *wrapped((clean(text) for _, text in case_sets(suite)), rest="  "),
         *_regressed(comparison),
         *_less_often(comparison),
         f"Comparison: {shown_name(path, 1000)}",
@@ -75,24 +77,6 @@ def _moved_rates(comparison: Comparison) -> list[str]:
     for label, metric in rows:
         before, now, difference = pair(metric)
         lines.append(f"  {label:<{width}}  {before} → {now} ({difference})")
-    return lines
-
-
-def _case_set(comparison: Comparison) -> list[str]:
-    """List the cases that were not compared, by reason."""
-    sets = comparison.cases
-    kinds: Sequence[tuple[str, Sequence[str]]] = (
-        ("new", sets.new),
-        ("changed", sets.changed),
-        ("removed", sorted(set(sets.removed) - set(sets.removed_failing))),
-        ("removed that failed in the baseline", sets.removed_failing),
-    )
-    lines = []
-    for word, ids in kinds:
-        if ids:
-            listed = ", ".join(shown_name(case_id, 30) for case_id in ids[:_IDS_SHOWN])
-            more = f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else ""
-            lines += wrapped([f"Not compared, {len(ids):,} {word}: {listed}{more}"], rest="  ")
     return lines
 
 
@@ -136,7 +120,7 @@ def gate_text(
     """Render the result of `gate` as the comment has it: how it ended, why, what to do, the cases.
 
     `comparison` is the one that it was made on; None for a run alone. With `verbose`, the counts and limits
-    that it rests on, and a regressed conversation.
+    that it rests on.
     """
     # Of a run of which the decision alone is at hand, nothing is shown.
     run_id = decision.candidate_run_id
@@ -155,8 +139,6 @@ def gate_text(
     lines += _findings([Finding("skipped", text) for text in story.set_aside[:_NOTES_SHOWN]])
     if verbose:
         lines += _statistics(story)
-        if comparison is not None and not decision.passed:
-            lines += _conversation(comparison)
     return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
 
 
@@ -195,9 +177,3 @@ def _statistics(story: Story) -> list[str]:
     return lines + _findings(
         [Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"]
     )
-
-
-def _conversation(comparison: Comparison) -> list[str]:
-    worse = set(comparison.regressed_case_ids)
-    change = next((each for each in comparison.conversations if each.case_id in worse), None)
-    return [] if change is None else [f"  {shown_name(change.case_id, 70)}", *conversation_lines(change)]

@@ -108,5 +108,5 @@ def test_long_lists_end_in_a_number():
     assert "and 490 more" in text
     suite = scenarios.regressed_suite()
     assert suite.comparison is not None
-    suite.comparison.cases.new = [f"case-{number}" for number in range(7)]
+    suite.comparison.cases.new = [f"case-{number}" for number in range(12)]
     assert "and 2 more" in scenarios.terminal(scenarios.report(suite))
