@@ -149,7 +149,7 @@ def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagn
         if not kind.startswith(_KINDS):
             diagnostics.unknown(place, f"event of type {kind!r}"[:200])
         if kind in ("llm_call_completed", "llm_call_failed"):
-            spans.append((_model_span(row, _start_of(row, started, rows)), place))
+            spans.append((_model_span(row, started.get(text(row.get("started_event_id")), row)), place))
         elif kind == "tool_usage_started":
             open_tools.append((row, place))
         elif kind in ("tool_usage_finished", "tool_usage_error"):
@@ -159,28 +159,12 @@ def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagn
     events = SpanTree(spans, diagnostics).events()
     kickoff = next((row for row, _ in rows if row.get("type") == "crew_kickoff_started"), {})
     about = {name: kickoff[name] for name in ("crew_name", "inputs") if kickoff.get(name)}
-    if not events:
-        events = _of_tasks([row for _, (row, _) in ordered])
     return Conversation(events, metadata=about)
 
 
 def _order(row: Mapping[str, Any], position: int) -> tuple[float, float]:
     sequence = row.get("emission_sequence")
     return (sequence if isinstance(sequence, int) else seconds_of(row.get("timestamp")) or 0, position)
-
-
-def _start_of(
-    row: Mapping[str, Any],
-    started: Mapping[Any, Mapping[str, Any]],
-    rows: Sequence[tuple[Mapping[str, Any], str]],
-) -> Mapping[str, Any]:
-    """Return the event that began what this one ends."""
-    known = started.get(text(row.get("started_event_id")))
-    if known is not None:
-        return known
-    call_id = row.get("call_id")
-    same = (other for other, _ in rows if other.get("type") == "llm_call_started")
-    return next((other for other in same if call_id is not None and other.get("call_id") == call_id), row)
 
 
 def _matching(
@@ -241,14 +225,3 @@ def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanF
         attributes["gen_ai.tool.call.result"] = done["output"]
     times = (start.get("timestamp"), done.get("timestamp"))
     return span_fields("tool", (None, start.get("event_id"), None), times, attributes, done.get("error"))
-
-
-def _of_tasks(rows: Sequence[Mapping[str, Any]]) -> list[EventFields]:
-    """Read the answers of tasks, where no event of a model is recorded."""
-    events: list[EventFields] = []
-    for row in rows:
-        if row.get("type") == "agent_execution_started" and text(row.get("task_prompt")):
-            events.append(make.user_message(row["task_prompt"], ts=make.timestamp_of(row.get("timestamp"))))
-        elif row.get("type") == "task_completed" and text(row.get("output")):
-            events.append(make.agent_message(row["output"], ts=make.timestamp_of(row.get("timestamp"))))
-    return events
