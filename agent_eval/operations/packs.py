@@ -25,7 +25,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageEr
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand, refuse_no_archive
 from agent_eval.evidence.derived import enclosing_pack, is_pack
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
+from agent_eval.evidence.reader import Pack, Watch, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.evidence.verify import Admit
 from agent_eval.operations.environment import redactor_for
@@ -40,16 +40,16 @@ _ZIP = b"PK\x03\x04"
 """How a zip with a file in it begins."""
 
 
-def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
+def open_run(path: Path, *, admit: Admit | None = None, watch: Watch | None = None) -> Pack:
     """Open and verify a pack.
 
-    `admit` checks the pack's origin before its content is parsed.
+    `admit` checks the pack's origin before its content is parsed; `watch` gets every case.
     """
     if not path.is_file():
-        return open_pack(path, admit=admit)
+        return open_pack(path, admit=admit, watch=watch)
     from agent_eval.evidence.archive import open_bundle  # few runs are archives
 
-    packs = open_bundle(path, admit=admit)
+    packs = open_bundle(path, admit=admit, watch=watch)
     if len(packs) != 1:
         raise InvalidInput(
             f"{path} holds {len(packs)} evidence packs: {', '.join(sorted(packs))[:200]}",
