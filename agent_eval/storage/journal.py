@@ -10,7 +10,7 @@ A log with a format of its own, which several processes write in turn, is locked
 `append_at`.
 
 The checksum stops accidents only. A writer can keep the `record_digest` of each line in memory and have
-`JournalReader.read` check it, so that no other program rewrites what is finished.
+`read_records` check it, so that no other program rewrites what is finished.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ _PREFIX = 9
 
 _HEADER = "header"
 _EMPTY = b"\n"
-DIGEST_BYTES = 16
 
 
 def encode(record: Any) -> bytes:
@@ -54,7 +53,7 @@ def encode(record: Any) -> bytes:
 
 def record_digest(line: bytes) -> bytes:
     """First 16 bytes of the SHA-256 of a record's line: no other line has them."""
-    return hashlib.sha256(line).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(line).digest()[:16]
 
 
 def decode(line: bytes) -> Any:
@@ -341,49 +340,29 @@ class Journal:
         self.close()
 
 
-class JournalReader:
-    """Reads a journal's records by their offset. A context manager."""
+def read_records(path: Path, places: Iterable[tuple[int, bytes | None]]) -> Iterator[Any]:
+    """Read the records at offsets from `Journal.append` or `Journal.entries`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
+    With each offset goes the `record_digest`; None to check nothing but the checksum.
 
-    def read(self, offset: int, digest: bytes | None = None) -> Any:
-        """Read the record at an offset from `Journal.append` or `Journal.entries`.
-
-        `digest` is its `record_digest`; None to check nothing but the checksum.
-
-        Raises:
-            StorageError: The file cannot be read.
-            InvalidInput: The record is broken.
-            RecordsChanged: It is not the one with that digest.
-        """
-        try:
-            if self._file is None:
-                self._file = self.path.open("rb")
-            self._file.seek(offset)
-            line = self._file.readline()
-        except OSError as error:
-            raise reading_failed(self.path, error) from error
-        try:
-            record = decode(line)
-        except ValueError:
-            raise _broken(self.path, offset) from None
-        if digest is not None and record_digest(line) != digest:
-            raise RecordsChanged(self.path, 1)
-        return record
-
-    def close(self) -> None:
-        """Close the file; `read` opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> JournalReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    Raises:
+        StorageError: The file cannot be read.
+        InvalidInput: A record is broken.
+        RecordsChanged: One is not that with its digest.
+    """
+    try:
+        with path.open("rb") as file:
+            for offset, digest in places:
+                line = _line_at(file, offset)
+                try:
+                    record = decode(line)
+                except ValueError:
+                    raise _broken(path, offset) from None
+                if digest is not None and record_digest(line) != digest:
+                    raise RecordsChanged(path, 1)
+                yield record
+    except OSError as error:
+        raise reading_failed(path, error) from error
 
 
 def _open_locked(path: Path, flags: int) -> int:
