@@ -187,7 +187,8 @@ class _AgentRun:
 
     def load_journal(self) -> None:
         """Count the trials that the journal has; those that were lost are run again."""
-        for offset, record, digest in self._journal.entries():
+        for line in self._journal.entries():
+            record = line.record
             trial, position = place_of(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
                 raise InvalidInput(
@@ -202,7 +203,7 @@ class _AgentRun:
             self._use.add(Costs.of_record(record).total)
             result = CaseResult.model_validate(record["result"])
             if not is_repeated(result, record["trace"]):
-                self._slots.places[number] = offset, digest
+                self._slots.places[number] = line.offset, line.digest
                 self._count(loaded_trial(number, record), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
@@ -344,8 +345,9 @@ class _AgentRun:
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
         self._plan.keep_calls(done.calls)
-        self._counter.add_unanswered(done.unanswered)
-        self._counter.add(done.outcome, done.costs, done.retries, resumed=resumed)
+        self._counter.add(
+            done.outcome, done.costs, retries=done.retries, unanswered=done.unanswered, resumed=resumed
+        )
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""

@@ -183,7 +183,7 @@ def run_agent(
 
 def _results_in(journal: Journal) -> Iterator[Mapping[str, object]]:
     """Yield the results of the trials that earlier starts of a run finished."""
-    for _, record, _ in journal.entries():
+    for record in (line.record for line in journal.entries()):
         if isinstance(record, dict):
             check_record(record, str(journal.path))
             yield record["result"]

@@ -23,7 +23,6 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -76,6 +75,11 @@ class RecordLine(NamedTuple):
     record: Any
 
     @property
+    def digest(self) -> bytes:
+        """The `record_digest` of the line."""
+        return record_digest(self.data)
+
+    @property
     def is_header(self) -> bool:
         """Whether the record is a copy of the header."""
         return self.offset == 0 or self.header is not self.record
@@ -85,34 +89,6 @@ class RecordLine(NamedTuple):
         """The header that the record is a copy of. The first line of a journal of 0.1.0 is itself one."""
         is_copy = isinstance(self.record, dict) and self.record.keys() == {_HEADER}
         return self.record[_HEADER] if is_copy else self.record
-
-
-@dataclass(frozen=True)
-class JournalContents:
-    """What resuming needs of a journal's file.
-
-    Attributes:
-        header: The header; None if both copies are broken.
-        end: Where the last whole record ends; 0 if there is none.
-        damaged: Number of broken records before that.
-    """
-
-    header: Any
-    end: int
-    damaged: int
-
-    @classmethod
-    def of(cls, path: Path) -> JournalContents:
-        """Read a file."""
-        header, end, damaged, broken = None, 0, 0, 0
-        for line in _lines(path):
-            if line is None:
-                broken += 1
-                continue
-            damaged, broken = damaged + broken, 0
-            end = line.offset + len(line.data)
-            header = line.header if header is None and line.is_header else header
-        return cls(header, end, damaged)
 
 
 def header_lines(header: Any) -> bytes:
@@ -160,14 +136,6 @@ class RecordsChanged(NotEvaluable):
             file=str(path),
             records=count,
         )
-
-
-class Entry(NamedTuple):
-    """A record as `Journal.entries` yields it: its offset, its content and its `record_digest`."""
-
-    offset: int
-    record: Any
-    digest: bytes
 
 
 class Journal:
@@ -231,13 +199,20 @@ class Journal:
             return None
         descriptor = _open_locked(path, 0)
         try:
-            contents = JournalContents.of(path)
-            if not contents.end:
+            header, end, damaged, broken = None, 0, 0, 0
+            for line in _lines(path):
+                if line is None:
+                    broken += 1
+                    continue
+                damaged, broken = damaged + broken, 0
+                end = line.offset + len(line.data)
+                header = line.header if header is None and line.is_header else header
+            if not end:
                 os.close(descriptor)
                 return None
-            if contents.header is None:
+            if header is None:
                 raise _broken(path, 0)
-            os.ftruncate(descriptor, contents.end)
+            os.ftruncate(descriptor, end)
             os.fsync(descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -245,13 +220,11 @@ class Journal:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, contents.header, contents.end, contents.damaged)
+        return cls(path, descriptor, header, end, damaged)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[RecordLine]:
         """Yield every whole record but the header, in the order of writing."""
-        for line in whole_lines(self.path):
-            if not line.is_header:
-                yield Entry(line.offset, line.record, record_digest(line.data))
+        return (line for line in whole_lines(self.path) if not line.is_header)
 
     def restore(self, records: Sequence[tuple[int, bytes]]) -> int:
         """Write the file again where another program changed, replaced or deleted it.

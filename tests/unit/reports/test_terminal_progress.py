@@ -33,7 +33,7 @@ def test_a_line_says_what_a_person_waits_for() -> None:
 def test_the_rest_is_estimated_by_what_this_start_did(seconds: float, said: str) -> None:
     counter = Counter(600)
     for number in range(300):
-        counter.add("passed", NO_COSTS, 0, resumed=number < 200)
+        counter.add("passed", NO_COSTS, resumed=number < 200)
     assert progress_text(counter.progress(seconds=seconds)).endswith(said)
 
 
@@ -51,7 +51,7 @@ def test_the_estimate_never_climbs_at_steady_speed(at_once: int) -> None:
         if done % at_once == 0:
             look(wave + 0.1)
             look(wave + 0.9)
-        counter.add("passed", NO_COSTS, 0)
+        counter.add("passed", NO_COSTS)
         look(wave + 1)
     assert looks[0] == pytest.approx((30 - at_once) / at_once)
     assert looks == sorted(looks, reverse=True)
