@@ -24,7 +24,7 @@ from pathlib import Path
 
 from agent_eval.errors import AgentEvalError, NotEvaluable, StorageError, UsageError
 from agent_eval.operations.packs import ARCHIVE_NAME
-from agent_eval.storage.atomic import write_file, writing_failed
+from agent_eval.storage.atomic import overwrite, write_file, writing_failed
 from agent_eval.storage.files import read_bytes
 from agent_eval.text.escape import one_line
 
@@ -272,9 +272,7 @@ class FileSnapshot:
             write_file(self.path, content)
         except StorageError:
             # A file that is mounted alone cannot be replaced.
-            with os.fdopen(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
-                file.truncate()
-                file.write(content)
+            overwrite(self.path, content)
             return
         if self.state is not None:
             with suppress(OSError):
