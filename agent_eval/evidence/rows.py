@@ -46,15 +46,22 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
         raise invalid_pack(pack, path, error.message.removeprefix(f"{path}: ")) from error
 
 
-def lines_of(data: bytes, *, pack: str, path: str) -> list[bytes]:
-    """Split a JSON Lines file. An empty file has no lines; the last line ends like the others."""
-    if not data:
-        return []
-    if not data.endswith(b"\n"):
+def lines_in(pieces: Iterable[bytes], *, pack: str, path: str) -> Iterator[bytes]:
+    """Yield the lines of a JSON Lines file. An empty file has none; the last line ends like the others."""
+    rest = bytearray()
+    for piece in pieces:
+        rest += piece
+        if b"\n" in piece:
+            *lines, last = bytes(rest).split(b"\n")
+            yield from lines
+            rest = bytearray(last)
+    if rest:
         raise invalid_pack(pack, path, "does not end with a line feed")
-    lines = data.split(b"\n")
-    lines.pop()
-    return lines
+
+
+def lines_of(data: bytes, *, pack: str, path: str) -> list[bytes]:
+    """Return the lines of a JSON Lines file that is in memory."""
+    return list(lines_in([data], pack=pack, path=path))
 
 
 @cache
@@ -76,19 +83,6 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part)[:100] for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
-
-
-def lines_in(pieces: Iterable[bytes], *, pack: str, path: str) -> Iterator[bytes]:
-    """Yield the lines of a JSON Lines file that is read in pieces; like `lines_of`."""
-    rest = bytearray()
-    for piece in pieces:
-        rest += piece
-        if b"\n" in piece:
-            *lines, last = bytes(rest).split(b"\n")
-            yield from lines
-            rest = bytearray(last)
-    if rest:
-        raise invalid_pack(pack, path, "does not end with a line feed")
 
 
 def index_rows(lines: Iterable[bytes], *, pack: str, path: str) -> Iterator[CaseIndexRow]:
