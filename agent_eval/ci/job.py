@@ -25,7 +25,6 @@ from agent_eval.ci.config import (
 from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.evaluate import evaluate, evaluate_reported
 from agent_eval.ci.outputs import (
-    annotations_of,
     error_report,
     exit_code,
     full_stop,
@@ -253,8 +252,6 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
-    for note in annotations_of(evaluation, platform.workspace):
-        platform.point_out(note.text, path=note.path, line=note.line, fails=note.fails)
     platform.write_summary(summary)
     platform.write_outputs(outputs_of(evaluation, settings, html_report))
     if evaluation.archive is not None:

@@ -1,11 +1,10 @@
-"""The job's results as people and later steps read them: report, outputs, log, exit code, and annotations."""
+"""The job's results as people and later steps read them: report, outputs, log and exit code."""
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatch
 from itertools import islice
@@ -19,7 +18,7 @@ from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
-from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
+from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import (
@@ -31,8 +30,7 @@ from agent_eval.reports.model import (
     SuiteReport,
 )
 from agent_eval.reports.story import clause, rest_of, story_of
-from agent_eval.suites.lines import lines_of_cases
-from agent_eval.text.escape import clean, fence, one_line, plain, prose
+from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 
 ERROR = "error"
@@ -44,10 +42,6 @@ MAX_SUITES = 3
 """Suites whose reasons the line has room for."""
 MAX_OUTPUT = 6_000
 """Characters of what a failed `setup` printed."""
-MAX_ANNOTATIONS = 9
-"""Platforms show ten of a step; the job's own verdict is one."""
-_NAME_LIMIT = 100
-_REASON_LIMIT = 300
 
 # Worst first.
 _ORDER = (
@@ -292,70 +286,3 @@ def _outputs(values: Mapping[str, str]) -> dict[str, str]:
 
 def _rate(number: int, total: int) -> str:
     return f"{number / total:.6f}".rstrip("0").rstrip(".") if total else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
-    """A sentence about a case, at the line of the suite where the case is written.
-
-    The path is relative to the top of the checkout, with `/`; lines count from 1, None where not known.
-    `fails` says whether its suite failed the gate.
-    """
-
-    path: str
-    line: int | None
-    text: str
-    fails: bool
-
-
-def annotations_of(evaluation: Evaluation, workspace: Path) -> list[Annotation]:
-    """Choose the first cases that broke or are not settled, those of suites that failed first.
-
-    Without a baseline these are the cases that failed, if the gate did. `workspace` is the top of the
-    checkout; suites elsewhere are left out.
-    """
-    if evaluation.archive is None:
-        return []  # The suites of a run that is reported on are not here.
-    failed_first = sorted(evaluation.suites, key=lambda suite: not _failed(suite))
-    notes = (note for suite in failed_first for note in _annotations(suite, workspace))
-    return list(islice(notes, MAX_ANNOTATIONS))
-
-
-def _annotations(suite: SuiteEvaluation, workspace: Path) -> Iterator[Annotation]:
-    place = os.path.relpath(os.path.abspath(suite.target.path), os.path.abspath(workspace))
-    decision, case_ids = suite.decision, list[str]()
-    if suite.comparison is not None:
-        unsafe = [row.case_id for row in decision.safety if row.answer in ("blocks", "open")]
-        cases = [row.case_id for row in decision.cases if row.answer in ("broke", "open")]
-        case_ids = list(dict.fromkeys([*unsafe, *cases]))
-    elif _failed(suite):
-        case_ids = [case_id for case_id, row in suite.candidate.results.items() if not row["passed"]]
-    case_ids = case_ids[:MAX_ANNOTATIONS]
-    if place.startswith("..") or not case_ids:
-        return
-    lines = lines_of_cases(suite.target.path, case_ids)
-    for case_id in case_ids:
-        yield Annotation(
-            path=Path(place).as_posix(),
-            line=lines.get(case_id),
-            text=_sentence(suite, case_id),
-            fails=_failed(suite),
-        )
-
-
-def _sentence(suite: SuiteEvaluation, case_id: str) -> str:
-    decided = next((row.reason for row in suite.decision.cases if row.case_id == case_id), None)
-    if decided is not None:
-        return one_line(decided, limit=_REASON_LIMIT)
-    row = suite.candidate.results.get(case_id)
-    bad = (Outcome.FAILED.value, Outcome.ERROR.value)
-    failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] in bad] if row is not None else []
-    name = one_line(case_id, limit=_NAME_LIMIT)
-    if not failing:
-        return f"{name} fails."
-    judge, reason = failing[0]["judge_id"], one_line(failing[0]["reason"] or "", limit=_REASON_LIMIT)
-    return f"{name} fails. {one_line(judge, limit=_NAME_LIMIT)}: {reason}"
-
-
-def _failed(suite: SuiteEvaluation) -> bool:
-    return suite.decision.gate_status is GateStatus.FAILED

@@ -61,6 +61,21 @@ def test_regressed__fails_and_names_case_reason_behaviour_and_command(runner: Ru
     assert "shop/compare/baseline_delta.json" in files
 
 
+def test_the_id_of_a_case_and_the_name_of_a_suite_begin_no_other_command(runner: Runner) -> None:
+    hostile = "a\n::error file=x,line=1::b%0A::set-output name=passed::true, c: d"
+    name = "a,b%25::c.json"
+    for push, cases in ((True, orders()), (False, orders(bad=(1, 2, 3, 4)))):
+        cases = [{**case, "case_id": f"{case['case_id']}{hostile}"} for case in cases]
+        runner.write_suite(*cases, name=name)
+        if push:
+            runner.upload(runner.push(suite=name), 400)
+    step = runner.pull_request(suite=name)
+    assert step.outcome == "failed", step.log
+    heard = [line for line in obeyed(step.log) if line]
+    assert heard
+    assert all(line.startswith(("::error title=agent-eval", "::warning title=agent-eval")) for line in heard)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "inputs", "ends", "said"),
     [

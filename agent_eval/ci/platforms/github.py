@@ -159,10 +159,6 @@ class GitHubStep(Reporter):
         """Print an annotation."""
         super().log_prose(command(kind, text, title="agent-eval"))
 
-    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
-        """Print an annotation of a line of a file."""
-        super().log_prose(command(kind, text, title="agent-eval", file=path, line=line))
-
     def _append(self, path: str, data: bytes, what: str) -> None:
         try:
             append_file(Path(path), data)
