@@ -15,7 +15,7 @@ from agent_eval.http.errors import HttpError, RateLimited, UncertainOutcome
 _ATTEMPTS_TO_CREATE = 3
 _NOT_KNOWN = 401
 _GONE = frozenset({404, 410})
-_REFUSED = frozenset({403, 404, 410, 422, 423})
+_REFUSED = frozenset({403, 404, 423})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +193,6 @@ def _explain(error: RemoteError, words: CommentWords) -> str:
         )
     if status not in _REFUSED or isinstance(error, RateLimited):
         return f"The comment could not be written: {error.message}"
-    if status == 422:
-        return f"The platform refused the comment as invalid (HTTP 422): {error.message}"
-    if status == 410:
-        return "The comment could not be written: the conversation no longer takes comments (HTTP 410)."
     return f"No comment was written (HTTP {status}). {words.refused}. {report}"
 
 

@@ -38,7 +38,7 @@ from agent_eval.ci.outputs import (
 from agent_eval.ci.place import MAX_BYTES, JobPlace, Versions, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
-from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings, PlatformSpec
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings
 from agent_eval.ci.rules import (
     Held,
     JobContext,
@@ -248,7 +248,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
-    _write_junit(evaluation, settings, platform.spec)
+    _write_junit(evaluation, settings.out / JUNIT_NAME)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
@@ -268,14 +268,12 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
 
 
 def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext) -> Path | None:
-    """Write the report of all suites as one file; None where it is not wanted, or cannot be written.
+    """Write the report of all suites as one file; None where it cannot be written.
 
     A decision does not depend on it, so the job warns where it cannot be written, and goes on.
     """
     settings, suites = job.settings, evaluation.suites
-    if not settings.html_report:
-        return None
-    # Templates and their engine take a moment to load; without a report they are not needed.
+    # Templates and their engine take a moment to load; where nothing can be evaluated they are not needed.
     from agent_eval.reports.html.evidence import SuiteEvidence
     from agent_eval.reports.html.page import HtmlReport, render_html
 
@@ -303,15 +301,12 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     return path
 
 
-def _write_junit(evaluation: Evaluation, settings: Settings, spec: PlatformSpec) -> None:
-    """Write the verdicts of each suite into `junit` of the output directory, if input or platform ask.
+def _write_junit(evaluation: Evaluation, directory: Path) -> None:
+    """Write the verdicts of each suite as a file that platforms read.
 
     The files are made from the packs, which hold no secret. Those of an earlier job are replaced. Raises
     `UsageError` where the directory holds something else.
     """
-    if settings.junit != "always" and not (settings.junit == "auto" and spec.shows_tests):
-        return
-    directory = settings.out / JUNIT_NAME
     is_of_an_earlier_job = directory.is_dir() and all(path.suffix == ".xml" for path in directory.iterdir())
     with new_directory(directory, replace=is_of_an_earlier_job) as new:
         for suite in evaluation.suites:
@@ -330,14 +325,14 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
     platform.fail(_in_one_line(error))
-    platform.write_summary(error_report(error, settings.report_title, platform.run, suites=settings.suite))
+    platform.write_summary(error_report(error, settings.report_title, platform.run))
     platform.write_outputs(outputs_of_error())
     _comment_error(error, settings, platform)
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    title, run, suites = settings.report_title, platform.run, settings.suite
-    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker, suites=suites))
+    title, run = settings.report_title, platform.run
+    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
 
 
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
+from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import (
     UNASKED,
@@ -139,25 +138,18 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(
-    error: AgentEvalError, title: str, run: CiRun, *, marker: str = "", suites: Sequence[str] = ()
-) -> str:
+def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
     """Write markdown that says why there is no result, in place of a report.
 
-    The run is read for the commit and the job's page. The marker is empty outside a comment. `suites` are
-    the paths and globs of the suites, which come from the commit that is evaluated.
+    The run is read for the commit and the job's page. The marker is empty outside a comment.
     """
-    is_own = isinstance(error, InvalidInput) and any(
-        fnmatch(str(error.details.get("file")), suite) for suite in suites
-    )
-    of_commit = "The suite is that of this change, in commit" if is_own else "Commit"
     blocks = [
         marker,
         f"## 🛑 Not evaluated: {prose(clause(error.message), begins_line=False)} · {plain(title)}",
         f"**{prose(full_stop(rest), limit=1_000)}**" if (rest := rest_of(error.message)) else "",
         f"**To do:** {prose(error.remedy, limit=1_000)}" if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
-        f"{of_commit} {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
+        f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
         f"[Job]({run.run_url})" if run.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"

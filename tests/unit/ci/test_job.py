@@ -138,7 +138,7 @@ def written(made: JobContext) -> tuple[Path | None, dict[str, str]]:
     return path, outputs_of(evaluation, made.settings, path)
 
 
-def test_it_is_written_unless_told_otherwise_and_named_after_its_suite():
+def test_it_is_named_after_its_suite():
     before = evidence()
     write_suite(orders(bad=(2,)))
     path, outputs = written(job(baseline=before))
@@ -147,13 +147,6 @@ def test_it_is_written_unless_told_otherwise_and_named_after_its_suite():
     tree = parsed(path.read_text("utf-8"))
     assert tree.all("details", id="case=order-2")[0].all("table", class_="two")
     assert "agent-eval run --suite s.json --case order-2" in tree.words
-
-
-def test_it_can_be_left_out():
-    write_suite(orders())
-    path, outputs = written(job(html_report="false"))
-    assert (path, outputs["html-report"]) == (None, "")
-    assert not list(Path().rglob("*.html"))
 
 
 @pytest.mark.parametrize(("flags", "name"), [({}, "s-json-d7273eea"), ({"comment_id": "nightly"}, "nightly")])
