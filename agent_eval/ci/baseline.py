@@ -97,7 +97,7 @@ class Search:
         baselines: By the slug of the suite.
         notes: Which runs were skipped and why; nothing a user must act on.
         warnings: What a user should act on: damaged evidence, a missing permission.
-        withheld: Which runs have evidence that could not be read, and why; also in notes or warnings.
+        withheld: Which runs have evidence that could not be read, and why; also in warnings.
         lost: Which runs left evidence that is no more, or is of no commit before the base.
         expired: Whether the evidence of a run at or before the base is no more.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
@@ -143,10 +143,10 @@ class Search:
             f"this change with {branch}, or run {branch} as of that commit."
         )
 
-    def withhold(self, why: str, *, loud: bool) -> None:
-        """Note that evidence is there and cannot be read."""
+    def withhold(self, why: str) -> None:
+        """Warn that evidence is there and cannot be read."""
         self.withheld.append(why)
-        (self.warnings if loud else self.notes).append(why)
+        self.warnings.append(why)
 
     def settle(self, wanted: Sequence[str]) -> None:
         """End in an outage where evidence was withheld and a suite has no baseline."""
@@ -335,7 +335,8 @@ def find_baselines(runs: EarlierRuns, ground: Ground) -> Search:
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        result.outage = outage_of(error, ground.remedy)
+        remedy = f"{ground.remedy} To evaluate without a baseline, set `baseline: none`."
+        result.outage = outage_of(error, remedy)
     result.settle(ground.wanted)
     return result
 
@@ -495,13 +496,11 @@ def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
         result.lost.append(str(expired))
         result.notes.append(str(expired))
     except Withheld as withheld:
-        result.withhold(str(withheld), loud=withheld.loud)
+        result.withhold(str(withheld))
     except Skipped as skipped:
-        (result.warnings if skipped.loud else result.notes).append(str(skipped))
+        result.notes.append(str(skipped))
     except (InvalidPack, InvalidInput) as error:
-        result.withhold(
-            f"The evidence of {run.label} does not verify and was not used: {error.message}", loud=True
-        )
+        result.withhold(f"The evidence of {run.label} does not verify and was not used: {error.message}")
     else:
         _keep(evidence, ground, result)
         return evidence
@@ -538,7 +537,7 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
         if commit is None:
             continue
         if evaluated is None:
-            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
+            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.")
         if evaluated != commit:
             raise Skipped(
                 f"{capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "

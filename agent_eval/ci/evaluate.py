@@ -30,7 +30,7 @@ from agent_eval.ci.baseline import (
 )
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.config import NAMED_RUN, Settings
-from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, lost_datasets, unknown_cases
+from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.earlier import EarlierRun, Skipped
 from agent_eval.ci.place import Versions
@@ -90,7 +90,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += [*overlooked(job.settings.suite), *lost_datasets(search), *defined.notes]
+    search.warnings += [*overlooked(job.settings.suite), *defined.notes]
     job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
@@ -235,7 +235,6 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
         "agent really answered so is the word of the change's author."
     )
-    search.warnings += lost_datasets(search)
     read_history_of_main(job, search)
     suites = []
     for slug, pack in packs.items():

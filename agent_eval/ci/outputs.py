@@ -70,7 +70,11 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
-        warnings=[*rules.warnings, *evaluation.search.warnings],
+        # The cause of an outage is said at the top already.
+        warnings=[
+            *rules.warnings,
+            *(warning for warning in evaluation.search.warnings if warning not in evaluation.problem),
+        ],
         rule_changes=RuleChanges(
             sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
         ),
@@ -203,8 +207,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
-    outage = evaluation.search.outage
-    notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
+    notes = evaluation.search.notes
     more = len(notes) - MAX_NOTES
     first_notes = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
     failing: Iterator[CaseResultRow] = (row for row in suite.candidate.results.values() if not row["passed"])

@@ -435,7 +435,7 @@ class GitHub(GitHubStep, Platform):
         artifact = self._of_change(run)
         owner = artifact.workflow_run
         if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.")
         return artifact
 
     def _of_change(self, run: WorkflowRun) -> Artifact:

@@ -74,13 +74,13 @@ def test_the_first_run_with_evidence_is_the_baseline_and_no_other_is_read(archiv
     assert not found.baselines["shop"].named_by_user
 
 
-def test_a_run_without_evidence_is_skipped_with_a_note_and_a_loud_one_with_a_warning(archive: bytes) -> None:
-    runs = (run(3, Skipped("Run 3 left nothing.")), run(2, Skipped("Run 2 is foreign.", loud=True)))
-    found = search(*runs, run(1, archive))
+def test_a_run_without_evidence_is_noted_and_one_whose_evidence_is_withheld_warned_of(archive: bytes) -> None:
+    nothing, foreign = run(3, Skipped("Run 3 left nothing.")), run(2, Withheld("Run 2 is foreign."))
+    found = search(nothing, foreign, run(1, archive))
     assert (origins(found), found.looked_at) == ({"shop": 1}, 3)
     assert (found.notes, found.warnings) == (["Run 3 left nothing."], ["Run 2 is foreign."])
     # A run that has none says nothing of whether there is a baseline.
-    assert search(*runs).outage is None
+    assert search(nothing).outage is None
 
 
 def test_a_suite_without_a_baseline_beside_withheld_evidence_is_an_outage(archive: bytes) -> None:

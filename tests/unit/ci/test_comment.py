@@ -230,7 +230,7 @@ def test_author__can_be_given(github: FakeGitHub) -> None:
         (403, False, "grant the job `pull-requests: write`"),
         (404, False, "grant the job `pull-requests: write`"),
         (403, True, "from a fork"),
-        *((status, False, "could not be written") for status in (410, 422, 500)),
+        *((status, False, "No comment was written: ") for status in (410, 422, 500)),
     ],
 )
 def test_refusal__is_a_warning_with_a_remedy(github: FakeGitHub, status: int, fork: bool, said: str) -> None:

@@ -51,7 +51,7 @@ def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, up
     step = runner.pull_request()
     assert step.code == 4
     assert "the tip of `main` is not known" in step.summary
-    assert "comment could not be written" in step.summary
+    assert "No comment was written: " in step.summary
     assert step.outputs["evidence-archive"] == ""
 
 

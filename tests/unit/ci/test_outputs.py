@@ -211,9 +211,11 @@ def test_a_missing_baseline_is_explained_by_what_was_looked_at() -> None:
     found.search.gone, found.search.lost = None, ["Run 3 has expired."]
     assert lack() == "what earlier runs left is gone"
     found.search.outage = Outage("Run 3 is cut.", "Again.")
-    found.search.notes += ["Run 3 is cut.", "Run 2 left nothing."]
-    # The cause of an outage is said at the top already.
+    found.search.notes.append("Run 2 left nothing.")
+    found.search.warnings[:] = ["Run 3 is cut.", "Run 1 is cut."]
     assert note(found) == "Run 2 left nothing."
+    # The cause of an outage is said at the top already.
+    assert report_of(found, job()).warnings == ["Run 1 is cut."]
 
 
 def test_many_notes_are_bounded() -> None:
