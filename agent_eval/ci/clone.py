@@ -276,32 +276,29 @@ class PrivateClone:
         self._sealed: Seal | None = None
 
     @classmethod
-    def of(cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None) -> PrivateClone:
+    def of(
+        cls,
+        start: Path,
+        environ: Mapping[str, str],
+        remote: Remote | None = None,
+        *,
+        head: str | None = None,
+    ) -> PrivateClone:
         """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
         The remote is the platform's own address of the repository, with the token of the job; None for none.
+        `head` names a commit of the remote, for a job that checks nothing out.
 
         Raises:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
             NotEvaluable: Its objects are damaged, there is no git or an old one, or no place for the clone.
         """
-        top = top_of(start)
-        if top is None:
+        top = top_of(start) if head is None else None
+        if head is None and top is None:
             raise NoCheckout(
                 "The job does not run in a git checkout.", remedy="Run it in one, with its history."
             )
-        return cls._make(top, environ, remote, None)
-
-    @classmethod
-    def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
-        """Clone a commit of the remote repository, for a job that checks nothing out."""
-        return cls._make(None, environ, remote, head)
-
-    @classmethod
-    def _make(
-        cls, top: Path | None, environ: Mapping[str, str], remote: Remote | None, head: str | None
-    ) -> PrivateClone:
         home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top or Path.cwd(), environ)))
         try:
             git = Git(home, environ)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import Baseline, Lack, Search
 from agent_eval.ci.definitions import Target
-from agent_eval.ci.rules import JobContext, Rules
+from agent_eval.ci.rules import JobContext
 from agent_eval.ci.trials import MEASURED
 from agent_eval.ci.workspace import as_code
 from agent_eval.comparison.facts import RunView
@@ -80,7 +80,6 @@ class Evaluation:
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path | None
-    rules: Rules
 
     @property
     def problem(self) -> str:

@@ -119,7 +119,7 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += add_to_history(job, packs, search)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
-    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=archive)
 
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
@@ -243,7 +243,7 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
         suites.append(decide_on(job, judged, search, again.record if again is not None else None))
     search.warnings += unknown_cases(job, suites)
-    return Evaluation(suites=suites, search=search, archive=None, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=None)
 
 
 def _refuse_what_runs(job: JobContext) -> None:
@@ -329,15 +329,9 @@ def _without_secrets(record: RunRecord, redactor: Redactor) -> RunRecord:
             redactor.redact_text(text) == text for text in (case_id, *case.lost, *case.missed, *case.failing)
         )
     }
-    run, redacted = record.run, redactor.redact_text
-    stated = {
-        "run_id": redacted(run.run_id),
-        "model": redacted(run.model),
-        "git_commit": redacted(run.git_commit) if run.git_commit is not None else None,
-        "run_url": redacted(run.run_url) if run.run_url is not None else None,
-        "cases": len(cases),
-    }
-    return RunRecord(run.model_copy(update=stated), cases)
+    texts = {name: getattr(record.run, name) for name in ("run_id", "model", "git_commit", "run_url")}
+    redacted = {name: redactor.redact_text(text) for name, text in texts.items() if text is not None}
+    return RunRecord(record.run.model_copy(update={**redacted, "cases": len(cases)}), cases)
 
 
 def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -> list[str]:

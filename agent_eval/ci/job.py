@@ -70,7 +70,7 @@ from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import new_directory, write_file
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
-from agent_eval.text.escape import clean, prose
+from agent_eval.text.escape import prose
 
 MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 
@@ -132,11 +132,8 @@ class _Sources:
         refs, reported = platform.refs, platform.run.reported
         if refs is None:
             return
-        if reported is not None:
-            clone = PrivateClone.of_remote(self.environ, refs.remote, min(reported.commits))
-        else:
-            clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote)
-        self.clone = clone
+        head = min(reported.commits) if reported is not None else None
+        self.clone = clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote, head=head)
         top = clone.top if reported is None else platform.workspace
         file = os.path.relpath(os.path.abspath(self.file), top) if self.file is not None else None
         self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
@@ -194,7 +191,8 @@ def run_job(
             return _evaluate_and_report(_context(sources, in_force, platform, versions))
         except AgentEvalError as error:
             error.message = redactor.with_rules(in_force.settings.redaction).redact_text(error.message)
-            _report_error(error, in_force.settings, platform)
+            _tell(error, in_force.settings.report_title, platform, platform.run)
+            _comment_error(error, in_force.settings, platform)
             return error.exit_code
         finally:
             give_to_owner(in_force.settings.out, Path.cwd())
@@ -323,11 +321,10 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
 
 
-def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    platform.fail(_in_one_line(error))
-    platform.write_summary(error_report(error, settings.report_title, platform.run))
-    platform.write_outputs(outputs_of_error())
-    _comment_error(error, settings, platform)
+def _tell(error: AgentEvalError, title: str, reporter: Reporter, run: CiRun) -> None:
+    reporter.fail(f"{full_stop(error.message)} {error.remedy}".strip())
+    reporter.write_summary(error_report(error, title, run))
+    reporter.write_outputs(outputs_of_error())
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
@@ -340,14 +337,10 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
 
     Without a reporter the error itself is raised.
     """
-    redactor = sources.redactor
     if reporter is None:
-        error.message = redactor.redact_text(error.message)
+        error.message = sources.redactor.redact_text(error.message)
         raise error
-    report = error_report(error, INPUT_BY_NAME["title"].default, CiRun())
-    reporter.fail(clean(redactor.redact_text(_in_one_line(error))))
-    reporter.write_summary(redactor.redact_text(report))
-    reporter.write_outputs(outputs_of_error())
+    _tell(error, INPUT_BY_NAME["title"].default, reporter.redacted_by(sources.redactor), CiRun())
     try:
         settings, platform = sources.for_comment()
     except AgentEvalError:
@@ -355,7 +348,3 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
         reporter.write_outputs({"comment-url": ""})
     else:
         _comment_error(error, settings, platform)
-
-
-def _in_one_line(error: AgentEvalError) -> str:
-    return f"{full_stop(error.message)} {error.remedy}".strip()

@@ -55,7 +55,7 @@ _ORDER = (
 def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
     """Build the report that the renderers take."""
     settings, run = job.settings, job.platform.run
-    rules = evaluation.rules
+    rules = job.rules
     own = [
         f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
         for suite in evaluation.suites

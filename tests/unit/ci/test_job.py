@@ -32,19 +32,6 @@ def uploaded(runner: InProcess) -> None:
     runner.write_suite(*orders(bad=(2,)))
 
 
-def test_outage__is_bounded_and_ends_as_not_evaluated(runner: InProcess, uploaded: None) -> None:
-    runner.github.requests.clear()
-    runner.github.fail("GET", "/actions/", 503, times=1000)
-    step = runner.pull_request(min_pass_rate="0.1", fail_on="never")
-    assert (step.code, step.outcome) == (4, "error")
-    assert runner.github.count("GET", "/actions/") == 5
-    assert sum(runner.waits) < 60
-    comment = runner.github.bodies(PULL)[0]
-    assert comment.splitlines()[2].startswith("## 🛑 Not evaluated: ")
-    assert "in 5 attempts (HTTP 503)" in comment.partition("<details")[0]
-    assert "✅" not in comment.partition("<details")[0]
-
-
 def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, uploaded: None) -> None:
     for method in ("GET", "POST"):
         runner.github.fail(method, "", 500, times=1000)
