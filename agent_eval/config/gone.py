@@ -27,6 +27,8 @@ _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the da
 
 OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "html-report": "Remove it: the report is always written.",
+    "junit": "Remove it: the verdicts are always in `junit/` of the output directory.",
     "case-policy": "Remove it: a case passes where all its trials do; the gate counts the passed ones.",
     "baseline-runs": _MAIN,
     "baseline-run-id": "Write `--baseline run:ID`, or `baseline: run:ID` in agent-eval.yml.",
