@@ -28,7 +28,7 @@ from agent_eval.judges.matching.criteria import (
     questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, read_listed, refusal
+from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, listed_objects, read_model, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -111,8 +111,9 @@ class LlmJudge(BaseJudge[LlmConfig]):
     def _criteria(self, case: Case) -> list[Criterion]:
         if case.metadata.get(FIELD) is None:
             return self.config.criteria
-        of_case = read_listed(Criterion, case, FIELD, example='[{"criterion": "..."}]')
-        criteria = [*self.config.criteria, *of_case]
+        of_case = listed_objects(case, FIELD, example='[{"criterion": "..."}]')
+        stated = (read_model(Criterion, item, case=case, field=field) for field, item in of_case)
+        criteria = [*self.config.criteria, *stated]
         if len(criteria) > MOST_CRITERIA:
             words, remedy = f"it has more than {MOST_CRITERIA} criteria", "Divide the case."
             raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
