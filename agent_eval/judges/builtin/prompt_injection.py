@@ -4,8 +4,8 @@ The judge reads the trace as the agent did. It splits every text that reached th
 injected text (`split_fields`), and looks in each action that follows for traces of the injected text: its
 names, addresses and numbers (`material_in`), and the words it asks for (`_requested_words`).
 
-Text that is addressed to the model begins at a sign and ends at the closing tag, else at two blank lines, with the
-field of the result that contains it, or after `SPAN_LIMIT` characters.
+Text that is addressed to the model begins at a sign and ends at the closing tag, else at two blank lines, or
+with the field of the result that contains it, or after `SPAN_LIMIT` characters.
 """
 
 from __future__ import annotations
