@@ -57,7 +57,7 @@ JUDGES: dict[str, str] = {
 """Built-in judges by name, as `module:Class`."""
 
 VERSIONS = {
-    "cost_budget": 2,
+    "cost_budget": 3,
     "final_output": 4,
     "json_schema": 3,
     "latency_slo": 3,
