@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import groupby, pairwise
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import override
 
-from agent_eval.contracts import Case, Event, Trace, Verdict
+from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, at_events, listed
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, at_events, display_name, listed
 from agent_eval.judges.matching.values import exact
 
 
@@ -29,15 +30,20 @@ class LatencySloConfig(SoftJudgeConfig):
     if that is longer; where none is, last minus first time stamp."""
     max_p95_latency_ms: float | None = Field(default=None, ge=0)
     """95th percentile over the events, by nearest rank."""
+    max_p99_latency_ms: float | None = Field(default=None, ge=0)
+    """99th percentile over the events, by nearest rank."""
+    max_tool_latency_ms: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """The slowest call of each named tool."""
 
 
 class LatencySloJudge(BaseJudge[LatencySloConfig]):
     """Compares recorded latencies with limits.
 
-    An event's latency is its `latency_ms`, or the attribute of that name. Where some latencies are recorded,
-    those of other turns and results are taken from the time stamps, which the reason says: a tool's latency
-    says nothing of the time in which the agent decided to call it. A limit without data is an error verdict,
-    not a pass. The score is the share of limits kept.
+    An event's latency is its `latency_ms`, or the attribute of that name. A tool call's latency is its
+    own, its result's, or the time between the two. Where some latencies are recorded, those of other turns
+    and results are taken from the time stamps, which the reason says: a tool's latency says nothing of the
+    time in which the agent decided to call it. A limit without data is an error verdict, not a pass;
+    the limit of a tool that was not called is not checked. The score is the share of limits kept.
     """
 
     judge_id = "latency_slo"
@@ -49,8 +55,9 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         measured = _measure(trace)
         checks = list(self._event_checks(trace, measured))
-        if not checks:
+        if not checks and not self.config.max_tool_latency_ms:
             return self.skipped(case, "no latency limit is configured")
+        checks += self._tool_checks(trace)
         exceeded = [check for check in checks if check.value is not None and check.value > check.limit]
         unknown = [check.name for check in checks if check.value is None]
         failure = FailureKind.BUDGET_EXCEEDED
@@ -69,6 +76,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
             words = f"no latency is recorded for {listed(unknown)}, so the limit cannot be checked"
             words += at_events(measured.unknown)
             return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
+        if not checks:
+            return self.skipped(case, "none of the tools with a latency limit was called")
         words = listed(f"{check.words} of {check.limit:.6g} ms" for check in checks)
         return self.passed(case, words, evidence=evidence)
 
@@ -77,6 +86,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
         for name, limit, share in (
             ("slowest event", config.max_event_latency_ms, 1.0),
             ("p95", config.max_p95_latency_ms, 0.95),
+            ("p99", config.max_p99_latency_ms, 0.99),
         ):
             if limit is None:
                 continue
@@ -95,8 +105,26 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
                 total = None
             yield _LatencyCheck("total", limit, total, None, is_derived)
 
+    def _tool_checks(self, trace: Trace) -> Iterator[_LatencyCheck]:
+        limits = self.config.max_tool_latency_ms
+        slowest: dict[str, _LatencyCheck] = {}
+        for pair in trace.calls if limits else ():
+            if pair.call is None or pair.tool not in limits:
+                continue
+            value = _call_latency(pair)
+            check = slowest.setdefault(
+                pair.tool, _LatencyCheck(display_name(pair.tool), limits[pair.tool], value, pair.call.idx)
+            )
+            # One unknown call leaves the slowest unknown, unless another is known to be too slow.
+            if (check.value is not None and value is None and check.value <= check.limit) or (
+                value is not None
+                and (value > check.value if check.value is not None else value > check.limit)
+            ):
+                check.value, check.event = value, pair.call.idx
+        yield from (slowest[tool] for tool in sorted(slowest))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class _LatencyCheck:
     """One limit with its measured value (None: unknown) and the event that shows the value.
 
@@ -124,6 +152,12 @@ def _latency(event: Event) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
         return float(value)
     return None
+
+
+def _call_latency(pair: ToolCall) -> float | None:
+    events = [event for event in (pair.call, pair.result) if event is not None]
+    recorded = [value for event in events if (value := _latency(event)) is not None]
+    return max(recorded) if recorded else _elapsed(events)
 
 
 @dataclass(slots=True)

@@ -190,5 +190,5 @@ def compile_schema_pattern(pattern: str) -> Any:
         True
     """
     return compile_pattern(
-        _ESCAPE.sub(lambda found: found[0] if found[3] else rf"\x{{{found[1] or found[2]}}}", pattern)
+        _ESCAPE.sub(lambda match: match[0] if match[3] else rf"\x{{{match[1] or match[2]}}}", pattern)
     )

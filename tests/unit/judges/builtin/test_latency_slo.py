@@ -8,7 +8,7 @@ from agent_eval.errors import InvalidInput
 from tests.unit.judges.traces import Row, answers, asks, calls, judge, says
 
 UNKNOWN, EXCEEDED = "error missing_output", "failed budget_exceeded"
-KEYS = ("max_event_latency_ms", "max_total_latency_ms", "max_p95_latency_ms")
+KEYS = ("max_event_latency_ms", "max_total_latency_ms", "max_p95_latency_ms", "max_p99_latency_ms")
 
 
 def slow(*values: float) -> list:
@@ -24,6 +24,11 @@ def limit(key: str, value: float) -> dict[str, Any]:
 
 
 HUNDRED = slow(*range(1, 101))
+SEARCH = {"max_tool_latency_ms": {"search": 100}}
+FAST = calls("search", latency_ms=5) + answers("search", latency_ms=90)
+LATE = calls("search") + answers("search", latency_ms=101)
+UNTIMED, KNOWN = calls("search") + answers("search"), calls("search", latency_ms=5) + answers("search")
+STAMPED = calls("search", **at(0)) + answers("search", **at(1))
 TEN_SECONDS = [
     asks("?", **at(0)),
     calls("search", latency_ms=5, **at(1)),
@@ -57,6 +62,7 @@ ROWS = [
             ("event", 99, "slowest event 100 ms exceeds 99 ms", [99]),
             ("total", 5049, "total 5050 ms exceeds 5049 ms", []),
             ("p95", 94, "p95 95 ms exceeds 94 ms", [94]),
+            ("p99", 98, "p99 99 ms exceeds 98 ms", [98]),
         )
     ),
     *(
@@ -64,6 +70,7 @@ ROWS = [
         for key, count, rank in (
             *(("p95", 1, 1), ("p95", 2, 2), ("p95", 19, 19), ("p95", 20, 19), ("p95", 21, 20)),
             *(("p95", 39, 38), ("p95", 41, 39)),
+            *(("p99", 2, 2), ("p99", 99, 99), ("p99", 100, 99), ("p99", 101, 100)),
         )
         for below, gives in ((0.5, f"{EXCEEDED}: {key} {rank} ms exceeds {rank - 0.5} ms"), (0, "passed"))
     ),
@@ -91,6 +98,24 @@ ROWS = [
         Row(f"time stamps with {ts}", says(**at(0)), says(ts=ts), config=limit("total", 1000), gives=UNKNOWN)
         for ts in ("2026-01-01T00:00:01", "once")
     ),
+    Row("a tool's fast call", FAST, config=SEARCH, gives="passed"),
+    Row(
+        "its slowest",
+        FAST,
+        LATE,
+        FAST,
+        config=SEARCH,
+        gives=f"{EXCEEDED}: search 101 ms exceeds 100 ms",
+        refs=[2],
+    ),
+    Row("a call's time stamps", STAMPED, config=SEARCH, gives=f"{EXCEEDED}: search 1000 ms exceeds 100 ms"),
+    *(
+        Row(f"unknown call {number}", *events, config=SEARCH, gives=UNKNOWN)
+        for number, events in enumerate(([UNTIMED], [KNOWN, UNTIMED], [UNTIMED, KNOWN], [calls("search")]))
+    ),
+    Row("unknown, then too slow", UNTIMED, LATE, config=SEARCH, gives=EXCEEDED),
+    Row("too slow, then unknown", LATE, UNTIMED, config=SEARCH, gives=EXCEEDED),
+    Row("a tool that was not called", says(), answers("search"), config=SEARCH, gives="skipped"),
     *(
         Row(
             f"one latency hides no {key}",
@@ -148,9 +173,15 @@ ROWS = [
         gives="passed: total 10002 ms of 10005 ms",
     ),
     Row(
+        "a call that states more than its result",
+        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)),
+        config=SEARCH,
+        gives=f"{EXCEEDED}: search 900 ms exceeds 100 ms",
+    ),
+    Row(
         "no thinking known",
         asks("?"),
-        calls("search"),
+        UNTIMED[:1],
         answers("search", latency_ms=1),
         says(latency_ms=1),
         config=limit("total", 10),
@@ -168,4 +199,4 @@ def test_verdicts(row: Row) -> None:
 
 def test_a_negative_limit_is_refused() -> None:
     with pytest.raises(InvalidInput):
-        judge("latency_slo", says(), config=limit("event", -1))
+        judge("latency_slo", says(), config={"max_tool_latency_ms": {"search": -1}})
