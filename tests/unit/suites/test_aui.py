@@ -25,6 +25,7 @@ EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-exampl
 
 Change = Callable[[dict[str, Any]], object]
 
+
 def needed_by(kind: str) -> list[str]:
     return sorted(own_fields(kind) - {"beforeTurn"})
 
