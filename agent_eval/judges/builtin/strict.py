@@ -110,10 +110,6 @@ def check(evaluation: Evaluation, turns: Sequence[TurnFacts]) -> StrictResult:
     name = next((evaluation[field] for field in _NAMES if field in evaluation), None)
     before = evaluation.get("beforeTurn")
     warnings = []
-    if before == 1:
-        warnings.append("beforeTurn 1 is before every turn, so this always passes")
-    elif before is not None and before > turns[-1].number:
-        warnings.append(f"beforeTurn {before} is after the last turn, which was {turns[-1].number}")
     turns = [turn for turn in turns if before is None or turn.number < before]
     notes = [turn.number for turn in turns if getattr(turn, kind.fact).note]
     if notes and kind.fact == "tools":

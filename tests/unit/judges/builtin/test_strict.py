@@ -392,13 +392,6 @@ def test_a_failed_evaluation_points_at_the_event_that_broke_it() -> None:
     assert (verdict.evidence_refs, verdict.reason) == ([3], "not_escalated: the agent escalated in turn 2")
 
 
-@pytest.mark.parametrize(("turn", "words"), [(1, "always passes"), (10, "after the last turn")])
-def test_a_turn_that_cannot_decide_is_warned_of(turn: int, words: str) -> None:
-    verdict = judge("strict", *conversation(w("REFUND")), metadata={"strict": [before(turn)]})
-    (warning,) = verdict.evidence["evaluations"][0]["warnings"]
-    assert words in warning
-
-
 def test_what_cannot_be_told_is_an_error_and_what_failed_comes_first() -> None:
     unknown, failing = {"strict": "param_exists", "paramName": "p"}, {"strict": "not_escalated"}
     verdict = judge("strict", *conversation(NO_TRACE), metadata={"strict": [unknown]})
