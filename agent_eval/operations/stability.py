@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log
@@ -22,7 +21,7 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
+from agent_eval.engine.shard import judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack, refuse_incomplete
@@ -316,10 +315,10 @@ def check_agent(
 
 
 def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
-    ids = array("Q")
+    ids: list[str] = []
     for shard in source.shards:
         for raw_case, case in source.read(shard):
-            ids.append(id_hash(case.case_id))
+            ids.append(case.case_id)
             refuse_unjudgeable(judges, raw_case, case, source.path)
             yield case
     refuse_duplicates(source, ids)
