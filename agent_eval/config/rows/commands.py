@@ -34,7 +34,7 @@ ROWS: tuple[Option, ...] = (
     Option("trust-pack", "text", "Run what this pack names: its manifest's digest, or `signed`.", ("replay",),
            metavar="SHA256|signed", detail="`signed` is by a --public-key. A pack made here needs neither."),
     Option("runs", "integer", "How often an agent is run; recorded trials are all used.",
-           ("stability-check",), default="5", bounds=(2, 10_000), metavar="N"),
+           ("stability-check",), default="5", bounds=(2, 1000), metavar="N"),
     Option("execution-mode", "choice", "Judge recorded trials, or run an agent; follows by itself.",
            ("stability-check",), hidden=True, choices=("trace_score", "propose_execute_repair")),
     Option("baseline", "text", "Pack, or archive of one, to compare with; or a registered name.",
