@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from agent_eval.demo.agents import DEFECTS, Answer, Session, domains_by_agent, forbidden_to
 from agent_eval.errors import UsageError
@@ -69,26 +68,18 @@ class ApiRequest:
 
     method: str
     path: str
-    query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Mapping[str, Any]
-
-    def asks_for(self, name: str) -> bool:
-        """Tell whether a flag of the query is on."""
-        return self.query.get(name, "").lower() == "true"
 
 
 def respond(agents: DemoAgents, request: ApiRequest) -> Result:
     """Answer a request: status, and JSON value of the body."""
-    for method, pattern, answer in _ROUTES:
-        match = re.fullmatch(pattern, request.path)
-        if match is None or method != request.method:
-            continue
-        # Which key it is does not matter here.
-        if not request.headers.get("x-network-api-key"):
-            return 401, {"message": "The header x-network-api-key is missing."}
-        return answer(agents, request, *map(unquote, match.groups()))
-    return 404, {"message": f"There is nothing at {request.method} {request.path}."}
+    answer = _ROUTES.get((request.method, request.path))
+    if answer is None:
+        return 404, {"message": f"There is nothing at {request.method} {request.path}."}
+    if not request.headers.get("x-network-api-key"):  # which key it is does not matter here
+        return 401, {"message": "The header x-network-api-key is missing."}
+    return answer(agents, request)
 
 
 def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
@@ -110,55 +101,35 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     if talk is None:
         return 404, {"message": f"There is no task {task_id!r}."}
     answer = agents.say(str(task_id), text, request.body.get("agent_variables"))
-    every = request.asks_for("include_trace_info")
-    business, context = (
-        every or request.asks_for(f"include_{part}_trace") for part in ("business", "context")
-    )
-    trace = _trace(text, answer, business=business, context=context) if business or context else None
     return 200, {
         "id": f"message-{len(talk.turns)}",
         "text": answer.text,
         "cards": [],
         "executed_workflows": list(answer.workflows),
-        **({"trace_info": trace} if trace else {}),
+        "trace_info": _trace(text, answer),
     }
 
 
-def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_id: str) -> Result:
-    talk = agents.talk(task_id)
-    number = message_id.removeprefix("message-")
-    if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
-        return 404, {"message": "There is no such message."}
-    business, context = (request.asks_for(f"include_{part}_logic") for part in ("business", "context"))
-    return 200, _trace(*talk.turns[int(number) - 1], business=business, context=context)
-
-
-_V1 = "/api/v1/external"
-_PART = "([^/]+)"
-_ROUTES: Sequence[tuple[str, str, Callable[..., Result]]] = (
-    ("POST", f"{_V1}/tasks", _create_task),
-    ("POST", f"{_V1}/message", _send_message),
-    ("GET", f"{_V1}/tasks/{_PART}/messages/{_PART}/trace-info", _read_trace),
-)
+_ROUTES: Mapping[tuple[str, str], Callable[[DemoAgents, ApiRequest], Result]] = {
+    ("POST", "/api/v1/external/tasks"): _create_task,
+    ("POST", "/api/v1/external/message"): _send_message,
+}
 
 
 def _missing(name: str) -> Result:
     return 422, {"errors": [{"loc": ["body", name], "msg": "Field required", "type": "missing"}]}
 
 
-def _trace(text: str, answer: Answer, *, business: bool, context: bool) -> dict[str, Any]:
-    """Write the trace of an answer.
-
-    `business` is what the agent understood and decided, `context` the context and the calls of integrations.
-    """
-    trace: dict[str, Any] = {"input": {"message": text}, "response": _response(answer)}
-    if business:
-        trace["understanding"] = {"guardrails": {"passed": True}, "extracted_params": dict(answer.params)}
-        trace["rules_evaluations"] = _evaluations(answer)
-    if context:
-        trace["context"] = {"active_tools": [], "entities": []}
-    trace["decisions"] = [*(_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
-    return trace
+def _trace(text: str, answer: Answer) -> dict[str, Any]:
+    """Write the trace of an answer, whichever parts the request asks for."""
+    return {
+        "input": {"message": text},
+        "understanding": {"guardrails": {"passed": True}, "extracted_params": dict(answer.params)},
+        "context": {"active_tools": [], "entities": []},
+        "decisions": [*_decisions(answer), *_calls(answer)],
+        "rules_evaluations": [{"code": code, "triggered": True} for code in answer.rules],
+        "response": _response(answer),
+    }
 
 
 def _decisions(answer: Answer) -> list[dict[str, Any]]:
@@ -187,10 +158,6 @@ def _response(answer: Answer) -> dict[str, Any]:
     if answer.is_error:
         return {"type": "error", "message": answer.text, "error": answer.text}
     return {"type": "answer", "message": answer.text}
-
-
-def _evaluations(answer: Answer) -> list[dict[str, Any]]:
-    return [{"code": code, "triggered": True} for code in answer.rules]
 
 
 class DemoServer:
@@ -261,7 +228,6 @@ class _Handler(BaseHTTPRequestHandler):
             body = None
         if not isinstance(body, dict):
             return 422, {"errors": [{"loc": ["body"], "msg": "It is no JSON object.", "type": "type_error"}]}
-        parts = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = ApiRequest(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
+        request = ApiRequest(self.command, urlsplit(self.path).path, headers, body)
         return respond(self.agents, request)

@@ -123,49 +123,13 @@ HEADERS = {"x-network-api-key": "any"}
         ("POST", "/api/v1/external/tasks", {}, 422),
         ("POST", "/api/v1/external/message", {"task_id": "x"}, 422),
         ("POST", "/api/v1/external/message", {"task_id": "x", "text": "hi"}, 404),
-        ("GET", "/api/v1/external/tasks/x/messages/message-1/trace-info", {}, 404),
         ("PUT", "/api/v1/external/tasks", {}, 404),
     ],
 )
 def test_requests_that_the_api_refuses(method: str, path: str, body: dict[str, Any], status: int) -> None:
-    assert respond(DemoAgents(), ApiRequest(method, path, {}, HEADERS, body))[0] == status
+    assert respond(DemoAgents(), ApiRequest(method, path, HEADERS, body))[0] == status
     expected = 404 if method == "PUT" else 401
-    assert respond(DemoAgents(), ApiRequest(method, path, {}, {}, body))[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("query", "members"),
-    [
-        ({}, None),
-        ({"include_trace_info": "true"}, {"context", "decisions", "understanding"}),
-        ({"include_business_trace": "true"}, {"decisions", "understanding"}),
-        ({"include_context_trace": "true"}, {"context", "decisions"}),
-    ],
-)
-def test_the_trace_has_what_the_request_asks_for(query: dict[str, str], members: set[str] | None) -> None:
-    agents = DemoAgents()
-    task_id = agents.begin("demo-hr")
-    body = {"task_id": task_id, "text": "I need three weeks of vacation in September."}
-    body["agent_variables"] = {"leave_balance_days": "2"}  # type: ignore[assignment]
-    _, message = respond(agents, ApiRequest("POST", "/api/v1/external/message", query, HEADERS, body))
-    if members is None:
-        assert "trace_info" not in message
-        return
-    trace = message["trace_info"]
-    assert {"context", "decisions", "understanding"} & trace.keys() == members
-    kinds = {decision["type"] for decision in trace["decisions"]}
-    assert ("call_integration" in kinds) == ("context" in members)
-    assert ("rule_triggered" in kinds) == ("understanding" in members)
-
-
-def test_a_trace_can_be_read_again() -> None:
-    agents = DemoAgents()
-    task_id = agents.begin("demo-hr")
-    agents.say(task_id, "I'm sick and can't come in today.", {})
-    path = f"/api/v1/external/tasks/{task_id}/messages/message-1/trace-info"
-    flags = {"include_business_logic": "true", "include_context_logic": "true"}
-    _, trace = respond(agents, ApiRequest("GET", path, flags, HEADERS, {}))
-    assert trace["input"]["message"] == "I'm sick and can't come in today."
+    assert respond(DemoAgents(), ApiRequest(method, path, {}, body))[0] == expected
 
 
 def test_bodies_that_are_no_object_or_too_large_are_refused(served: DemoServer) -> None:
