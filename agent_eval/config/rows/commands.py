@@ -176,7 +176,6 @@ ROWS: tuple[Option, ...] = (
     Option("secret", "secret",
            "Shared secret for HMAC; better AGENT_EVAL_ATTESTATION_SECRET, which others cannot read.",
            ("attest", "verify"), detail="Every holder can make it, so it is no signature."),
-    Option("secret-file", "path", "File with the shared secret.", ("attest", "verify"), hidden=True),
     Option("gate", "path", "The gate's decision to include. Default: the pack's, if it passed.", ("attest",),
            goes_to="decision", detail="One that did not pass is refused."),
     Option("url", "url", "Page of the CI run, to be named in the attestation.", ("attest",), hidden=True),
