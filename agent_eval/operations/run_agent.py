@@ -276,7 +276,7 @@ class _PreparedRun:
                 plan=self.plan,
                 price=trial.price,
                 redactor=self.redactor,
-                clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
+                clock=clock.pins(self.environ),
             )
             elsewhere = trials_elsewhere(cluster, remote, trial)
         return ExecutionPlan(

@@ -60,11 +60,10 @@ def stability(
     dataset_id: str,
     execution_mode: str,
     judge_names: Sequence[str] = (),
-    quarantine_min_pass_rate: float = QUARANTINE_BELOW,
 ) -> StabilityReport:
     """Report on repeated runs: the outcome of each by case id, in run order, at least two runs a case.
 
-    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined. Raises
+    A flaky case that passes less often than `QUARANTINE_BELOW` should be quarantined. Raises
     `NothingMeasured` where there is no case, or a case has fewer than two runs.
     """
     short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
@@ -74,7 +73,7 @@ def stability(
             remedy="Ask for more runs, or record several trials of every case.",
             case_id=short[0] if short else None,
         )
-    cases = [_case(case_id, trials[case_id], quarantine_min_pass_rate) for case_id in sorted(trials)]
+    cases = [_case(case_id, trials[case_id]) for case_id in sorted(trials)]
     runs = []
     for number in range(max(map(len, trials.values()))):
         outcomes = _counted([outcomes[number] for outcomes in trials.values() if number < len(outcomes)])
@@ -121,13 +120,13 @@ def runs_to_see_flake(rate: float) -> int:
     return max(1, ceil(log(0.05) / log(1 - rate)))
 
 
-def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -> CaseStability:
+def _case(case_id: str, runs: Sequence[TrialOutcome]) -> CaseStability:
     runs = _counted(runs)
     total, passed = len(runs), sum(run.passed for run in runs)
     rate = passed / total
     flaky = 0 < passed < total
     needed = runs_to_see_flake(min(rate, 1 - rate) if flaky else NOTABLE_FLAKE)
-    quarantine = flaky and rate < quarantine_below
+    quarantine = flaky and rate < QUARANTINE_BELOW
     if passed == 0:
         reason = f"Failed all {total} runs: a defect, not a flake."
     elif passed == total:
@@ -135,10 +134,10 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -
         reason = f"Passed all {total} runs{trusted}."
     elif quarantine:
         reason = (
-            f"Passed {passed} of {total} runs, below {quarantine_below:g}: quarantine it until it is steady."
+            f"Passed {passed} of {total} runs, below {QUARANTINE_BELOW:g}: quarantine it until it is steady."
         )
     else:
-        reason = f"Passed {passed} of {total} runs: flaky, but no less than {quarantine_below:g} of the time."
+        reason = f"Passed {passed} of {total} runs: flaky, but no less than {QUARANTINE_BELOW:g} of the time."
     return CaseStability(
         case_id=case_id,
         runs=total,
