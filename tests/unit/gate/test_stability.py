@@ -45,11 +45,9 @@ def test_a_run_without_anything_to_judge_is_no_flake_and_no_failure() -> None:
 
 
 def test_a_flaky_case_is_quarantined_below_the_limit() -> None:
-    found = report(
-        {"a": "p" * 9 + "f", "at": "ppppf" * 2, "below": "pppff" * 2}, quarantine_min_pass_rate=0.8
-    )
+    found = report({"a": "p" * 99 + "f", "at": "p" * 49 + "f", "below": "p" * 48 + "f"})
     assert (found.flaky_case_ids, found.quarantine_recommended_case_ids) == (["a", "at", "below"], ["below"])
-    assert "no less than 0.8" in found.case_stability[0].reason
+    assert "no less than 0.98" in found.case_stability[0].reason
 
 
 def test_the_runs_that_a_flaky_case_needs_follow_from_its_rarer_result() -> None:
