@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,10 +26,10 @@ from agent_eval.models.usage import AnswerFacts, facts_of, figure_of
 from agent_eval.storage.json import Limits, parse
 from agent_eval.text.spelling import nearest
 
+STANDARD_OUTPUT = "standard output"
 _LEAST_LIKENESS = 0.8
 _LONGEST_COMPARED = 40
 """Characters of a key; longer ones are not compared."""
-_LARGEST_SEARCHED = 1 << 16
 _SET_BY_THE_RECORDER = ("idx", "attempt", "turn")
 """Fields that agents do not decide: with a turn of its choice, one could hide what it did from its judges."""
 
@@ -42,7 +41,7 @@ class UnusableAnswer(AttemptEnded):
 def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     """Parse an agent's answer: JSON of an object with any of `ANSWER_KEYS`.
 
-    `what` names it in messages, such as `standard output`.
+    `what` names it in messages.
 
     Raises:
         UnusableAnswer: `MISSING_OUTPUT` if the data is empty, else `PARSE_ERROR` or `TYPE_ERROR`.
@@ -52,20 +51,9 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
     except InvalidInput as error:
-        hint = "; there is text before the JSON: logs belong on stderr" if _ends_in_an_object(data) else ""
+        hint = "; logs belong on stderr" if what == STANDARD_OUTPUT else ""
         raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}{hint}") from None
     return check_answer(value)
-
-
-def _ends_in_an_object(data: bytes) -> bool:
-    """Tell whether an object begins at the start of a later line and goes on to the end of the data."""
-    for begin in re.finditer(rb"(?<=\n)[ \t]*\{", data[-_LARGEST_SEARCHED:]):
-        try:
-            value = parse(data[-_LARGEST_SEARCHED:][begin.start() :], source="answer")
-        except InvalidInput:
-            continue
-        return isinstance(value, dict)
-    return False
 
 
 def check_answer(value: Any) -> dict[str, Any]:
