@@ -283,5 +283,5 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
     github.prefix = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
-    assert github.count("POST", "/api/graphql") == 1
+    assert github.count("GET", "^/user$") == 1
     assert len(github.bodies(PULL)) == 1

@@ -488,7 +488,7 @@ class GitHub(GitHubStep, Platform):
         job = job_of(workflow, self._environ.get("GITHUB_JOB", ""))
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt, job=job)
         author = self._own["comment_author"]
-        comments = PullRequestComments(self._api, event.repository, event.pull_request, author, self._base)
+        comments = PullRequestComments(self._api, event.repository, event.pull_request, author)
         return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)
 
 

@@ -9,7 +9,6 @@ import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
@@ -35,7 +34,6 @@ _MAX_ARTIFACT_PAGES = 10
 _PAGE_OF_CHANGE = re.compile(
     r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
 )
-_VIEWER = "query { viewer { login } }"
 _SCOPE = "Actions.Results"
 _ALREADY_THERE = 409
 _UPLOAD_SECONDS = 600.0
@@ -222,8 +220,8 @@ class PullRequestComments:
     `author` is the login of the token as the user says it; empty to ask GitHub.
     """
 
-    def __init__(self, api: RestApi, repository: str, number: int, author: str, api_url: str) -> None:
-        self._api, self._author, self._api_url = api, author, api_url
+    def __init__(self, api: RestApi, repository: str, number: int, author: str) -> None:
+        self._api, self._author = api, author
         self._root, self._number = f"/repos/{repository}", number
         self._listing = f"{self._root}/issues/{number}/comments"
 
@@ -249,40 +247,21 @@ class PullRequestComments:
     def author(self) -> str:
         """The login of the token: as the user says, as GitHub says, else the usual bot.
 
-        Raises `RateLimited` where GitHub limits requests: what it would say is not known.
+        GitHub does not say the login of an app. Raises `RateLimited` where it limits requests: what it would
+        say is not known.
         """
         if self._author:
             return self._author
-        # Enterprise Server has GraphQL beside the REST API's `/api/v3`, at `/api/graphql`.
-        url = f"{self._api_url.rstrip('/').removesuffix('/v3')}/graphql"
         try:
-            answer = self._api.session.request("POST", url, json={"query": _VIEWER}, repeatable=True)
-            value = self._api.decode(answer, "/graphql")
+            return self._api.get(Author, "/user").login
         except RateLimited:
             raise
         except RemoteError:
             return USUAL_AUTHOR
-        if _is_limited(value):
-            raise RateLimited(
-                "GitHub limits requests to its GraphQL API and does not say until when.",
-                remedy="Run the job again later, or name the login in `ci.comment_author`.",
-                method="POST",
-                url=url,
-            )
-        for key in ("data", "viewer", "login"):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value if isinstance(value, str) and value else USUAL_AUTHOR
 
     def current_head(self) -> str | None:
         """The commit that the pull request points to now."""
         return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
-
-
-def _is_limited(answer: Any) -> bool:
-    """Tell whether an answer of GraphQL, with the status of a success, says that requests are limited."""
-    errors = answer.get("errors") if isinstance(answer, dict) else None
-    rows = errors if isinstance(errors, list) else []
-    return any(isinstance(row, dict) and row.get("type") == "RATE_LIMITED" for row in rows)
 
 
 def pull_request_comments(change: HostedChange) -> Comments | None:
@@ -293,7 +272,7 @@ def pull_request_comments(change: HostedChange) -> Comments | None:
         return None
     api = connected(change.connect, base, token)
     number, author = int(page["number"]), change.own["comment_author"]
-    return PullRequestComments(api, page["repository"], number, author, base)
+    return PullRequestComments(api, page["repository"], number, author)
 
 
 class _Created(BaseModel):

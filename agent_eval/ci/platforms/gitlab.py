@@ -2,8 +2,7 @@
 
 GitLab executes a line that begins with `/merge`, `/close` and the like with the rights of the token that
 writes it, and its own idea of what is code differs from CommonMark's. So no line of what is written begins
-with a slash: in text it is written as an entity, and in a code block, where entities are shown as they are,
-an invisible character comes before it.
+with a slash: an invisible character comes before it.
 """
 
 from __future__ import annotations
@@ -103,7 +102,6 @@ _FINISHED_JOBS = "scope[]=success&scope[]=failed"
 _NOT_PERMITTED = frozenset({401, 403, NOT_FOUND})
 _UNSAFE = re.compile(r"[^A-Za-z0-9 ._:/@+=,#?&~-]")
 _SLASH = re.compile(r"(?m)^(\s*)/")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ZERO_WIDTH_SPACE = "\u200b"
 _PAGE_OF_CHANGE = re.compile(
     r"https://[^/]+/(?P<project>[\w.-]+(?:/[\w.-]+)+)/-/merge_requests/(?P<number>[1-9][0-9]{0,9})"
@@ -397,26 +395,8 @@ def dotenv(values: Mapping[str, str]) -> str:
 
 
 def without_quick_actions(markdown: str) -> str:
-    r"""Rewrite every line that begins with a slash.
-
-    Example:
-        >>> without_quick_actions("All well.\n/merge")
-        'All well.\n&#47;merge'
-    """
-    lines: list[str] = []
-    fence = ""
-    for line in re.split(r"\r\n?|\n", markdown):
-        replacement = rf"\1{_ZERO_WIDTH_SPACE}/" if fence else r"\1&#47;"
-        lines.append(_SLASH.sub(replacement, line))
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        ticks, after = match.group(1), line[match.end() :]
-        if not fence:
-            fence = ticks
-        elif ticks[0] == fence[0] and len(ticks) >= len(fence) and not after.strip():
-            fence = ""
-    return "\n".join(lines)
+    """Rewrite every line that begins with a slash."""
+    return _SLASH.sub(rf"\1{_ZERO_WIDTH_SPACE}/", re.sub(r"\r\n?", "\n", markdown))
 
 
 class MergeRequestNotes:
