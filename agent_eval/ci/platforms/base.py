@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TextIO, final
-from urllib.parse import urlsplit
 
 from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
@@ -135,15 +134,6 @@ class Platform(Reporter):
     spec: ClassVar[PlatformSpec]
     reporter: ClassVar[type[Reporter] | None] = None
     """Tells of settings that cannot be read; None where that is the caller's task."""
-
-    @staticmethod
-    def comments_on(change: HostedChange) -> Comments | None:
-        """Open the comments of a change that this platform hosts, for a job on another one.
-
-        None where it does not host the change, or there is no token.
-        """
-        del change
-        return None
 
     def __init__(
         self,
@@ -310,31 +300,3 @@ def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWord
         full_report=spec.words.full_report,
         refused=remedies.write_from_fork if from_fork else remedies.write_comment,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostedChange:
-    """A change under review that another platform hosts than the one on which the job runs.
-
-    `own` has the platforms' own settings of the job, which hold the token.
-    """
-
-    url: str
-    own: Mapping[str, str]
-    connect: Connector
-
-    @property
-    def host(self) -> str:
-        """The host of the page, with its port where it states one."""
-        return urlsplit(self.url).netloc.rpartition("@")[2].lower()
-
-    def api_address(self, api_url: str, *, public: str, of_public: str) -> str | None:
-        """Choose the API to which the token is sent: never to a host that only the change's address names.
-
-        `api_url` is as the user gave it, and may be empty; `public` and `of_public` are the public service's
-        host and API. None where the user has to give the address.
-        """
-        if api_url:
-            # It is on the host of the pages, or on `api.` before it.
-            return api_url if urlsplit(api_url).netloc.lower() in (self.host, f"api.{self.host}") else None
-        return of_public if self.host == public else None

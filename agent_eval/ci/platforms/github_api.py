@@ -9,13 +9,13 @@ import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
-from agent_eval.ci.platforms.base import HostedChange
 from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, Params, RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session
@@ -264,15 +264,22 @@ class PullRequestComments:
         return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
 
 
-def pull_request_comments(change: HostedChange) -> Comments | None:
-    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token."""
-    page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["github_token"]
-    base = change.api_address(change.own["github_api_url"], public="github.com", of_public=PUBLIC_API)
-    if page is None or not token or base is None:
+def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
+    """Open the comments of a pull request, for a job on another platform, by that job's own settings.
+
+    The token goes to no host that only the page's address names: to GitHub itself, or to the API that the
+    settings name, on the page's host or on `api.` before it. None for any other page, and without a token.
+    """
+    match, token, base = _PAGE_OF_CHANGE.fullmatch(page), own["github_token"], own["github_api_url"]
+    host = urlsplit(page).netloc.lower()
+    if not base and host == "github.com":
+        base = PUBLIC_API
+    elif urlsplit(base).netloc.lower() not in (host, f"api.{host}"):
         return None
-    api = connected(change.connect, base, token)
-    number, author = int(page["number"]), change.own["comment_author"]
-    return PullRequestComments(api, page["repository"], number, author)
+    if match is None or not token:
+        return None
+    api = connected(connect, base, token)
+    return PullRequestComments(api, match["repository"], int(match["number"]), own["comment_author"])
 
 
 class _Created(BaseModel):

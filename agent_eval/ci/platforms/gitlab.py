@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import Comment, Comments, Marker, Published, job_of, of_pipeline
+from agent_eval.ci.comment import Comment, Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -28,7 +28,7 @@ from agent_eval.ci.earlier import (
     refuse_large_archive,
 )
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
+from agent_eval.ci.platforms.base import CiRun, Platform, before_own
 from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
@@ -103,9 +103,6 @@ _NOT_PERMITTED = frozenset({401, 403, NOT_FOUND})
 _UNSAFE = re.compile(r"[^A-Za-z0-9 ._:/@+=,#?&~-]")
 _SLASH = re.compile(r"(?m)^(\s*)/")
 _ZERO_WIDTH_SPACE = "\u200b"
-_PAGE_OF_CHANGE = re.compile(
-    r"https://[^/]+/(?P<project>[\w.-]+(?:/[\w.-]+)+)/-/merge_requests/(?P<number>[1-9][0-9]{0,9})"
-)
 
 
 class _Pipeline(BaseModel):
@@ -202,18 +199,6 @@ class GitLab(Platform):
         if base and (self._token or self._job_token):
             header = {"PRIVATE-TOKEN": self._token} if self._token else {"JOB-TOKEN": self._job_token}
             self._api = self._connect.open(base, header, name="GitLab", field="gitlab-api-url")
-
-    @staticmethod
-    def comments_on(change: HostedChange) -> Comments | None:
-        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token."""
-        page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
-        base = change.api_address(
-            change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
-        )
-        if page is None or not token or base is None:
-            return None
-        api = change.connect.open(base, {"PRIVATE-TOKEN": token}, name="GitLab", field="gitlab-api-url")
-        return MergeRequestNotes(api, page["project"], int(page["number"]), change.url)
 
     @cached_property
     def run(self) -> CiRun:
@@ -402,12 +387,12 @@ def without_quick_actions(markdown: str) -> str:
 class MergeRequestNotes:
     """The notes of one merge request, by an API with a token that may write, which the job's own may not.
 
-    The project is its number or its path; `url` is the merge request's page, empty when unknown.
+    `url` is the merge request's page, empty when unknown.
     """
 
-    def __init__(self, api: RestApi, project: int | str, iid: int, url: str) -> None:
+    def __init__(self, api: RestApi, project: int, iid: int, url: str) -> None:
         self._api, self._url = api, url
-        self._change = f"/projects/{quote(str(project), safe='')}/merge_requests/{iid}"
+        self._change = f"/projects/{project}/merge_requests/{iid}"
         self._notes = f"{self._change}/notes"
 
     def listed(self) -> Iterable[Comment]:
