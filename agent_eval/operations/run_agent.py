@@ -23,7 +23,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.execution import AttemptLimits, TrialLimits
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.conversation.simulated_user import Simulation, released_prompt
+from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.cluster import Cluster, refuse_other_versions
@@ -141,7 +141,7 @@ def run_agent(
             model = run.plan.model or NoModel()
             simulation = simulation_for(spec, agent, run.chosen.suite, environ, model)
         else:
-            simulation = Simulation(own.model(), released_prompt())
+            simulation = Simulation(own.model())
         config = run.config(agent, simulation)
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         finished = _prepare_output(spec, asked, config, run_id)
