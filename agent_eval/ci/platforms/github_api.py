@@ -30,7 +30,6 @@ USUAL_AUTHOR = "github-actions[bot]"
 ARTIFACT_SERVICE = "/twirp/github.actions.results.api.v1.ArtifactService"
 ARTIFACT_VERSION = 4
 _MAX_COMMENT_PAGES = 50
-_MAX_ARTIFACT_PAGES = 10
 _PAGE_OF_CHANGE = re.compile(
     r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
 )
@@ -163,18 +162,11 @@ class GitHubApi:
         return answer.workflow_runs
 
     def artifacts(self, run_id: int, name: str) -> list[Artifact]:
-        """List a run's artifacts of that name; there are several when attempts each uploaded one.
-
-        Older servers ignore the name and list all of the run's artifacts, over several pages.
-        """
+        """List a run's artifacts of that name; there are several when attempts each uploaded one."""
         path = f"{self._root}/actions/runs/{run_id}/artifacts"
-        params: Params = {"name": name, "per_page": PAGE}
-        artifacts: list[Artifact] = []
-        for answer in self._api.session.pages(path, params=params, max_pages=_MAX_ARTIFACT_PAGES):
-            page = self._api.validate(_Artifacts, self._api.decode(answer, path), path)
-            _refuse_missing_rows(page.artifacts, page.total_count, path)
-            artifacts += [row for row in page.artifacts if row.name == name]
-        return artifacts
+        answer = self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE})
+        _refuse_missing_rows(answer.artifacts, answer.total_count, path)
+        return [row for row in answer.artifacts if row.name == name]
 
     def download(self, artifact_id: int, *, label: str) -> bytes:
         """Download the artifact's zip. Raises as `RestApi.evidence`."""
