@@ -6,9 +6,7 @@ case that forbids it would pass. Other unknown keys are the agent's own.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -213,7 +211,10 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
     for fields in events:
         event = {name: value for name, value in fields.items() if name not in _SET_BY_THE_RECORDER}
         if event.get("parts"):
-            event["parts"] = [_without_bytes(part) for part in event["parts"]]
+            # Bytes may be megabytes.
+            event["parts"] = [
+                {name: value for name, value in part.items() if name != "data"} for part in event["parts"]
+            ]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
         if kind in (CONVERSATION_END, CONVERSATION_RESTART):
             continue  # only the loop of turns says why a conversation ended
@@ -223,18 +224,6 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
         if added.is_message and added.content is not None:
             output = added.content
     return output
-
-
-def _without_bytes(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the bytes of a part by digest and size, and leave them out: they may be megabytes."""
-    described = {name: value for name, value in part.items() if name != "data"}
-    if not isinstance(part.get("data"), str):
-        return described
-    try:
-        data = b64decode(part["data"], validate=True)
-    except ValueError:
-        return described
-    return {**described, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
