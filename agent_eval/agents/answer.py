@@ -24,7 +24,6 @@ from agent_eval.models.usage import AnswerFacts, facts_of, figure_of
 from agent_eval.storage.json import Limits, parse
 from agent_eval.text.spelling import nearest
 
-STANDARD_OUTPUT = "standard output"
 _LEAST_LIKENESS = 0.8
 _LONGEST_COMPARED = 40
 """Characters of a key; longer ones are not compared."""
@@ -39,7 +38,7 @@ class UnusableAnswer(AttemptEnded):
 def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     """Parse an agent's answer: JSON of an object with any of `ANSWER_KEYS`.
 
-    `what` names it in messages.
+    `what` names it in messages, such as `standard output`.
 
     Raises:
         UnusableAnswer: `MISSING_OUTPUT` if the data is empty, else `PARSE_ERROR` or `TYPE_ERROR`.
@@ -49,7 +48,7 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
     except InvalidInput as error:
-        hint = "; logs belong on stderr" if what == STANDARD_OUTPUT else ""
+        hint = "; there is text before the JSON: logs belong on stderr" if b"\n{" in data else ""
         raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}{hint}") from None
     return check_answer(value)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.answer import STANDARD_OUTPUT, UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import has_answers
@@ -295,7 +295,7 @@ def _record(
         return recorder.result(None, tool_failure.failure, tool_failure.problem)
     try:
         if result.failure is None:
-            answer = read_answer(result.stdout, what=STANDARD_OUTPUT)
+            answer = read_answer(result.stdout, what="standard output")
             return record_answer(recorder, answer, recorder.seconds)
         # For most programs the last line of standard error says why they failed.
         failed = result.failure is FailureKind.AGENT_ERROR
@@ -303,7 +303,7 @@ def _record(
         failure, problem = result.failure, result.problem + words
         if failure is FailureKind.TIMEOUT:
             with suppress(UnusableAnswer):
-                read_answer(result.stdout, what=STANDARD_OUTPUT)
+                read_answer(result.stdout, what="standard output")
                 problem += ", though it had given its answer: the program must end after it"
     except UnusableAnswer as unusable:
         failure, problem = unusable.failure, unusable.problem
