@@ -20,10 +20,9 @@ from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
+from agent_eval.ci.platforms.rest import Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
-from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.operations.environment import git_commit
 from agent_eval.operations.packs import ARCHIVE_NAME
@@ -195,19 +194,19 @@ class Platform(Reporter):
         """
         raise NotImplementedError
 
-    def run_named(self, number: int) -> EarlierRun:
-        """Find the run that the user named, of this repository's own code; errors as for `earlier_runs`."""
+    @final
+    def run_named(self, number: int, asked: Asked) -> EarlierRun:
+        """Find the run that the user named, of this repository's code; `RemoteError` as `earlier_runs`."""
+        noun = self.spec.words.earlier_run
+        why = f"There is no {noun} {number} of this repository's own code among the newest ones."
         try:
-            return self.find_run(number)
-        except HttpError as error:
-            if error.status != NOT_FOUND:
-                raise
-            noun = self.spec.words.earlier_run
-            raise self._no_such_run(f"There is no {noun} {number} that the token may read.") from error
-
-    def find_run(self, number: int) -> EarlierRun:
-        """Ask for one run; raises `HttpError` with the status 404 where there is none."""
-        raise NotImplementedError
+            for run in self.earlier_runs(asked):
+                if run.number == number and run.is_own_code:
+                    return run
+        except NoHistory as none:
+            why = str(none)
+        remedy = f"Correct `baseline: run:ID` (ID is the number of a {noun}), or leave it out."
+        raise UsageError(why, remedy=remedy, field="baseline")
 
     def keep_evidence(self, archive: Path) -> None:
         """Store the evidence archive for later runs, unless a later step of the pipeline does that."""
@@ -237,11 +236,6 @@ class Platform(Reporter):
         """Say why there is no comment, and where the report is."""
         report = f"The report is in the {self.spec.words.full_report}."
         return Published("refused", warning=f"{what} {why} {report}")
-
-    def _no_such_run(self, why: str) -> UsageError:
-        noun = self.spec.words.earlier_run
-        remedy = f"Correct `baseline: run:ID` (ID is the number of a {noun}), or leave it out."
-        return UsageError(why, remedy=remedy, field="baseline")
 
     def _reads(self, *, of_a_fork: str = "") -> RestApi:
         """The API that lists earlier runs.

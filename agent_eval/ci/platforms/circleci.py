@@ -176,14 +176,6 @@ class CircleCI(Platform):
                 elif is_earlier and pipeline.state == "created" and pipeline.vcs is not None:
                     yield self._earlier(pipeline, pipeline.vcs)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a pipeline whose code is this repository's."""
-        pipeline = self._pipelines.get(_Pipeline, f"{self._root}/pipeline/{number}")
-        run = self._earlier(pipeline, pipeline.vcs) if pipeline.vcs is not None else None
-        if run is None or not run.is_own_code:
-            raise self._no_such_run(f"The code of pipeline {number} is not from this repository.")
-        return run
-
     def _earlier(self, pipeline: _Pipeline, source: _Source) -> EarlierRun:
         return EarlierRun(
             number=pipeline.number,

@@ -404,14 +404,6 @@ class GitHub(GitHubStep, Platform):
             runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
             yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a run of this repository."""
-        run = self._github.run(number)
-        if not self._is_of_repository(run):
-            why = f"The code of workflow run {number} is not from {self._trigger.repository}."
-            raise self._no_such_run(why)
-        return self._earlier(run, self._usable)
-
     def _is_of_repository(self, run: WorkflowRun) -> bool:
         """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
         own, head = self._repository_id, run.head_repository

@@ -280,16 +280,6 @@ class GitLab(Platform):
             if job.name == name:
                 yield self._earlier(job.pipeline, partial(self._fetch, job))
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a pipeline of this project that has the job."""
-        name = self._job_name
-        job = self._newest_job(number, name)
-        if job is None:
-            raise self._no_such_run(f"Pipeline {number} has no finished job `{name}`.")
-        if job.pipeline.project_id != self._target:
-            raise self._no_such_run(f"Pipeline {number} is another project's.")
-        return self._earlier(job.pipeline, partial(self._fetch, job))
-
     def _newest_job(self, pipeline: int, name: str) -> _Job | None:
         # A job that was retried is listed once, unless GitLab is asked for all attempts.
         path = f"{self._root}/pipelines/{pipeline}/jobs?{_FINISHED_JOBS}"
