@@ -32,7 +32,7 @@ from agent_eval.ci.platforms.base import CiRun, Platform, before_own
 from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
-from agent_eval.errors import AgentEvalError, RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import write_file
@@ -93,7 +93,6 @@ MAX_VALUE = 300
 """Characters of a variable for later jobs; GitLab takes five KiB in all."""
 
 _MAX_NOTE_PAGES = 50
-_OBEYED = 202
 _OWN_SOURCES = frozenset({"push", "schedule", "web", "api", "trigger"})
 """What starts a pipeline that has the project's own code; that of a merge request has its source branch's."""
 
@@ -392,7 +391,7 @@ class MergeRequestNotes:
         return (self._comment(row) for row in rows if not row.system)
 
     def create(self, body: str) -> Comment:
-        """Write a new one; `RemoteError` where GitLab took a line of it for a quick action."""
+        """Write a new one; `RemoteError` where GitLab wrote none, as it took a line for a quick action."""
         return self._write("POST", self._notes, body)
 
     def update(self, comment_id: int, body: str) -> Comment:
@@ -412,14 +411,7 @@ class MergeRequestNotes:
         return self._api.get(_MergeRequest, self._change).sha
 
     def _write(self, method: str, path: str, body: str) -> Comment:
-        answer = self._api.session.request(method, path, json={"body": without_quick_actions(body)})
-        if answer.status == _OBEYED:
-            raise RemoteError(
-                "GitLab took a line of the note for a quick action, and there is no note now.",
-                remedy="Report this as a defect, with the evidence of this run.",
-                path=path,
-            )
-        return self._comment(self._api.validate(_Note, self._api.decode(answer, path), path))
+        return self._comment(self._api.send(_Note, method, path, {"body": without_quick_actions(body)}))
 
     def _comment(self, row: _Note) -> Comment:
         url = f"{self._url}#note_{row.id}" if self._url else ""
