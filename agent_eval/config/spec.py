@@ -70,7 +70,6 @@ class AgentSpec:
     resume: bool = False
     case_commands: bool = False
     case_command_seconds: float = 60.0
-    user_prompt: Path | None = None
     keep_alive: bool = False
 
     @property

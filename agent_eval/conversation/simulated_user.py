@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
@@ -30,14 +29,11 @@ from agent_eval.models.base import (
     without_thoughts,
 )
 from agent_eval.models.client import ModelUse
-from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
 
 CURRENT = "user-1"
-"""The prompt that is used where no other is named. A prompt that was released is never changed."""
+"""The prompt in use. One that was released is never changed."""
 
-_REQUIRED = ("guidelines", "user_info")
-_MOST_BYTES = 1 << 20
 _PLACEHOLDER = re.compile(r"\{\{(guidelines|user_info|language)\}\}")
 
 
@@ -64,26 +60,6 @@ def released_prompt(name: str = CURRENT) -> Prompt:
     return Prompt(name, path.read_text("utf-8"))
 
 
-def read_prompt(path: Path) -> Prompt:
-    """Read the operator's own prompt.
-
-    Raises:
-        InvalidInput: The file cannot be read, is no UTF-8, or lacks a place that a prompt needs.
-    """
-    try:
-        text = read_bytes(path, max_bytes=_MOST_BYTES).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None
-    missing = [name for name in _REQUIRED if f"{{{{{name}}}}}" not in text]
-    if missing:
-        raise InvalidInput(
-            f"{path} has no place {{{{{missing[0]}}}}}, so every simulated user would be the same",
-            remedy="Write {{guidelines}} and {{user_info}} where they belong.",
-            file=str(path),
-        )
-    return Prompt("custom", text)
-
-
 _ATTEMPTS = 2
 _MAX_TOKENS = 4096
 _OPENING = "(The conversation begins. Write your first message.)"
@@ -107,8 +83,6 @@ _BROKEN_OBJECT = re.compile(r"\{\s*\"(?:message|done|reason)\"\s*:")
 """An object of the wanted form that cannot be read as one."""
 _SHORTEST_LEAK = 40
 """Characters of a line of the prompt; shorter ones may be what people say."""
-_NAMED = re.compile(r"\b(?=[\w-]*\d)\w[\w-]*\w\b")
-"""A number or an id of two characters or more."""
 
 
 class SimulatorError(Exception):
@@ -168,7 +142,6 @@ class UserMessage:
 
     text: str
     ends: EndReason | None = None
-    warnings: tuple[str, ...] = ()
 
 
 class SimulatedUser:
@@ -218,7 +191,7 @@ class SimulatedUser:
             if problem is None:
                 self._simulation.model.keep(self._request(exchanges, 0, None), reply)
                 self.written += 1
-                return UserMessage(text, ends, self._warnings(text, exchanges))
+                return UserMessage(text, ends)
         raise SimulatorError(str(problem))
 
     def _request(self, exchanges: Sequence[Exchange], attempt: int, problem: str | None) -> ModelRequest:
@@ -269,13 +242,6 @@ class SimulatedUser:
         if text and exchanges and _plain(text) == _plain(exchanges[-1].answer):
             return "repeated the agent's last answer"
         return None
-
-    def _warnings(self, text: str, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
-        """Name the numbers and ids that the user cannot know."""
-        parts = (part for exchange in exchanges for part in (exchange.message, exchange.answer))
-        known = "\n".join([self._conversation.guidelines, self._info, *parts]).casefold()
-        names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
-        return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
 
 
 def _parsed(reply: str) -> tuple[str, EndReason | None]:

@@ -31,10 +31,6 @@ FORK_ID = 6666
 FORK_OWNER = "mallory"
 WORKFLOW_ID = 77
 ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write"})
-VALID_QUERY = "query { viewer { login } }"
-"""The one GraphQL query there is, and valid: checked with graphql-core 3.3.2 against GitHub's public schema
-(octokit/graphql-schema, commit 82ff2d4), where `viewer` is a `User!` and `login` a `String!`. Another one is
-a violation until it has been checked likewise."""
 _SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.json").read_text())
 
 
@@ -56,7 +52,6 @@ class FakeGitHub:
         self.storage_faults: list[Fault] = []
         self.permissions = set(ALL_PERMISSIONS)
         self.viewer: str | None = BOT
-        self.viewer_limited = False
         self.runs: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
@@ -207,7 +202,7 @@ class FakeGitHub:
         with self._lock:
             value = json.loads(body) if body else None
             self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
-            contract = None if path.endswith("/graphql") else self.contract
+            contract = None if path == "/user" else self.contract
             problems = contract.request_problems(handler.command, path, query, body) if contract else []
             if problems:
                 self.violations += problems
@@ -250,8 +245,8 @@ class FakeGitHub:
     def _answer(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
         if not authorized:
             return _error(401, "Bad credentials")
-        if path.endswith("/graphql"):
-            return self._graphql(value)
+        if path == "/user":
+            return _not_accessible() if self.viewer is None else Reply(200, {"login": self.viewer})
         if not path.startswith(f"/repos/{REPOSITORY}"):
             return _error(404, "Not Found")
         place = path.removeprefix(f"/repos/{REPOSITORY}")
@@ -277,17 +272,6 @@ class FakeGitHub:
             ("PATCH", r"/issues/comments/(\d+)", self._update_comment),
             ("DELETE", r"/issues/comments/(\d+)", self._delete_comment),
         ]
-
-    def _graphql(self, value: Any) -> Reply:
-        if value != {"query": VALID_QUERY}:
-            self.violations.append(f"GraphQL request of an unknown shape: {value!r}")
-        if self.viewer_limited:
-            # As GitHub answers: the status is that of a success.
-            limit = {"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}
-            return Reply(200, {"errors": [limit]})
-        if self.viewer is None:
-            return Reply(200, {"errors": [{"message": "Resource not accessible by integration"}]})
-        return Reply(200, {"data": {"viewer": {"login": self.viewer}}})
 
     def _repository(self, query: dict[str, str], value: Any) -> Reply:
         # GitHub's own example lacks the language that GitHub's own schema requires.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +17,9 @@ from agent_eval.conversation.simulated_user import (
     Simulation,
     SimulatorError,
     UserMessage,
-    read_prompt,
     released_prompt,
 )
-from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.errors import NotEvaluable
 from agent_eval.models.base import ModelReply, ModelRequest
 from agent_eval.models.scripted import ScriptedModel
 
@@ -157,13 +155,6 @@ def test_a_model_that_gives_no_reply_is_the_simulated_users_failure_or_ends_the_
         says(row, exchanges=exchanges)
 
 
-def test_numbers_and_ids_that_it_cannot_know_are_warned_of() -> None:
-    message = says(
-        {"text": "Order a-17 of 2024, that is A-99 for 50 EUR."}, exchanges=[Exchange("Hi", "2024?")]
-    )
-    assert [words.split()[0] for words in message.warnings] == ["'A-99'", "'50'"]
-
-
 @pytest.mark.parametrize(
     ("language", "words"), [(None, "the customer's first message"), ("Portuguese", "Portuguese")]
 )
@@ -175,19 +166,12 @@ def test_the_language_is_that_of_the_first_message_unless_it_is_named(
     assert words in model.requests[0].system
 
 
-def test_the_prompt_can_be_replaced_and_is_known_by_its_digest(tmp_path: Path) -> None:
-    (tmp_path / "prompt.md").write_text("Act: {{guidelines}} Know: {{user_info}}")
-    own, model = read_prompt(tmp_path / "prompt.md"), Remembering({"text": "Hi"})
-    simulation = Simulation(model, own)
+def test_what_looks_like_a_place_of_the_prompt_stays_as_it_is() -> None:
     tricky = Conversation(guidelines="{{user_info}} {{guidelines}}", user_info={"a": "{{language}}"})
-    SimulatedUser(simulation, tricky, Place("a")).next_message(HELLO)
-    assert model.requests[0].system.startswith("Act: {{user_info}} {{guidelines}} Know: {")
-    assert "{{language}}" in model.requests[0].system
-    assert simulation.describe()["prompt_sha256"] == own.digest != released_prompt().digest
-    for text in (b"Act: {{guidelines}}", b"{{user_info}}", b"\xff{{guidelines}}{{user_info}}"):
-        (tmp_path / "prompt.md").write_bytes(text)
-        with pytest.raises(InvalidInput, match=r"prompt\.md"):
-            read_prompt(tmp_path / "prompt.md")
+    user, model = played({"text": "Hi"}, conversation=tricky)
+    user.next_message(HELLO)
+    assert "{{user_info}} {{guidelines}}" in model.requests[0].system
+    assert '"{{language}}"' in model.requests[0].system
 
 
 def test_the_released_prompt_has_every_place_and_never_changes() -> None:
