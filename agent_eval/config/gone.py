@@ -24,7 +24,6 @@ _DROP = (
 _SENT = "Write a file with `--protocol otlp-json --out FILE`: a collector's `otlpjsonfile` receiver reads it."
 _KEPT = "Remove it: `gate` finds what the job ran again and main's counts in the candidate's pack."
 _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the day until which it holds."
-_GUIDELINES = "Write how a simulated user acts into the `guidelines` of its conversation."
 
 OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
@@ -82,7 +81,6 @@ OPTIONS: Mapping[str, str] = {
     "asked again. `ci` and `rejudge` use the rulings of their baseline and pack by themselves.",
     "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
     "circleci-pull-request": "Set the job's variable CIRCLE_PULL_REQUEST to the address.",
-    **dict.fromkeys(("user-prompt", "simulated-user", "simulated-user-prompt"), _GUIDELINES),
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }

@@ -13,7 +13,7 @@ from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools, canonical
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts import Case
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
 from agent_eval.models.catalog import MODELS
@@ -122,7 +122,8 @@ def simulation_for(
     cases = (raw_case.raw for shard in suite.shards for raw_case, _ in suite.read(shard))
     if all(raw.get("conversation") is None for raw in cases):
         return None
-    return Simulation(open_model())
+    prompt = spec.agent.user_prompt if spec.agent is not None else None
+    return Simulation(open_model(), read_prompt(prompt) if prompt is not None else released_prompt())
 
 
 _FROM_PYTHON = "adapter"

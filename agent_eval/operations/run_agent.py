@@ -23,7 +23,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.execution import AttemptLimits, TrialLimits
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.cluster import Cluster, refuse_other_versions
@@ -202,7 +202,7 @@ class _PreparedRun:
 
     def simulation(self, agent: Agent) -> Simulation | None:
         if self.own is not None:
-            return Simulation(self.own.model())
+            return Simulation(self.own.model(), released_prompt())
         return simulation_for(self.spec, agent, self.chosen.suite, self.environ, self.plan.model or NoModel())
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:

@@ -15,7 +15,7 @@ KEYS = {
     "suite-key-env": "agent.key_env", "agent-gateway": "agent.gateway", "tools": "agent.tools",
     "cassette": "agent.cassette", "case-commands": "agent.case_commands", "max-repairs": "agent.max_repairs",
     "strict-side-effects": "agent.strict_side_effects",
-    "setup-command": "setup.run", "setup-env": "setup.env",
+    "setup-command": "setup.run", "setup-env": "setup.env", "user-prompt": "simulated_user.prompt",
     "trials": "trials", "parallel": "parallel",
     "judge": "judges", "judge-config": "judge_config", "pass-threshold": "judges.pass_threshold",
     "provider": "judge_model.provider", "llm-model": "judge_model.model",
