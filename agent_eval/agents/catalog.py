@@ -65,6 +65,7 @@ _ROWS = (
         if row.is_agent
     ),
     AgentKind("aui", "agent_eval.agents.aui:AuiAgent", "aui:AGENT_ID"),
+    AgentKind("aui-v3", "agent_eval.agents.aui:AuiV3Agent", "aui-v3:AGENT_ID"),
     AgentKind(
         "python",
         "agent_eval.agents.python:PythonAgent",
