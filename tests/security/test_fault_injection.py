@@ -2,12 +2,14 @@
 
 Each command is run once to count its writes, syncs, renames, truncations, new files and directories. Each of
 these is then the one at which the process is killed (a write after half of its bytes), the disk is full from
-then on, or the disk reports an error. A developer's run takes a sample of them, a full run all.
+then on, or the disk reports an error. A push takes a sample with each kind of call, a developer's run fewer,
+the night all.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import shutil
 import sys
@@ -27,12 +29,12 @@ from agent_eval.operations.trust import open_trusted
 from agent_eval.registry.store import RegistryStore
 from agent_eval.storage.journal import JournalContents, whole_lines
 from tests.e2e.program import CLOCK, tree
-from tests.extent import FULL
+from tests.extent import FULL, NIGHTLY
 from tests.factories import make_case, make_suite
 from tests.security.faults import MODES, FaultServer, Outcome
 
-SAMPLE = 2
-"""Calls of each command and mode that a developer's run tries, beside the last."""
+SAMPLE = 15 if FULL else 2
+"""Calls of each command and mode that are tried where not all are, if there are not more kinds of them."""
 
 AGENT = """
 import json, sys
@@ -138,7 +140,6 @@ def compare_holds(place: Path, code: int, unlisted: bool) -> None:
     assert open_pack(place / "p").config.run_id == "old"
 
 
-JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
 REGISTER = "registry baseline-set --registry-path registry.json --dataset-id shop"
 JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
 LOOP = "run-loop --suite suite.json --out loop --run-id loop --parallel 1 --agent-command"
@@ -188,19 +189,30 @@ def kept(place: Path) -> dict[str, str]:
     return {name: digest for name, digest in tree(place).items() if not name.startswith(left_out)}
 
 
+@pytest.fixture(scope="module", params=SCENARIOS)
+def usual(
+    request: pytest.FixtureRequest,
+    server: FaultServer,
+    prepared: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, Path, str]:
+    """A command, what it leaves where nothing fails, and the kinds of its calls."""
+    place = Path(shutil.copytree(prepared, tmp_path_factory.mktemp("usual") / "place"))
+    done = command(server, place, *SCENARIOS[request.param].words)
+    assert (done.code, len(done.calls) > 2) == (0, True), done.said
+    return request.param, place, done.calls
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_what_was_acknowledged_survives_a_failing_call(
-    name: str, mode: str, server: FaultServer, prepared: Path, tmp_path: Path
+    mode: str, usual: tuple[str, Path, str], server: FaultServer, prepared: Path, tmp_path: Path
 ) -> None:
+    name, expected, kinds = usual
     scenario = SCENARIOS[name]
-    usual = Path(shutil.copytree(prepared, tmp_path / "usual"))
-    done = command(server, usual, *scenario.words)
-    assert (done.code, done.calls > 2) == (0, True), done.said
-    for at in points(done.calls, f"{name} {mode}"):
+    for at in points(kinds, f"{name} {mode}"):
         place = Path(shutil.copytree(prepared, tmp_path / "place"))
         failed = command(server, place, *scenario.words, at=at, mode=MODES[mode])
-        context = f"call {at} of {done.calls}, exit {failed.code}: {failed.said[-300:]}"
+        context = f"call {at} of {len(kinds)}, exit {failed.code}: {failed.said[-300:]}"
         assert failed.code != 70, context
         assert "Traceback" not in failed.said, context
         scenario.holds(place, failed.code, mode != "no space" and failed.code != 0)
@@ -211,13 +223,19 @@ def test_what_was_acknowledged_survives_a_failing_call(
         ran = Counter(calls(place))
         assert all(ran[case_id] == 1 for case_id in before), context
         if name not in ("attest", "registry"):  # a signature, and the log of what was tried, differ
-            assert kept(place) == kept(usual), context
+            assert kept(place) == kept(expected), context
         shutil.rmtree(place)
 
 
-def points(calls_made: int, seed: str) -> list[int]:
-    """The calls to fail: all of them in a full run, otherwise some in the middle, others for each command."""
-    if FULL:
-        return list(range(1, calls_made + 1))
-    step = max(calls_made // (SAMPLE + 1), 1)
-    return [1 + (number * step + len(seed) * 7) % calls_made for number in range(SAMPLE)]
+def points(kinds: str, seed: str) -> list[int]:
+    """The calls to fail, of which each has the letter of its kind: all of them, or a sample.
+
+    A push has one of each kind at least. The sample is the same in each run, and another for each command.
+    """
+    chance, every = random.Random(seed), range(1, len(kinds) + 1)
+    if NIGHTLY:
+        return list(every)
+    of_kinds = [chance.choice([at for at in every if kinds[at - 1] == kind]) for kind in sorted(set(kinds))]
+    needed = of_kinds if FULL else []
+    others = [at for at in every if at not in needed]
+    return sorted([*needed, *chance.sample(others, min(max(SAMPLE - len(needed), 0), len(others)))])
