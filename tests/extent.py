@@ -23,6 +23,11 @@ def unavailable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def amount(quick: int, push: int, night: int) -> int:
+    """How much of a thing that is tried at random a run tries, of the three extents."""
+    return night if NIGHTLY else push if FULL else quick
+
+
 def examples(number: int) -> int:
     """How many random examples a test tries that a full run tries this number of."""
     return number if FULL else max(number // 4, 5)

@@ -146,7 +146,7 @@ HOSTILE = {
 )
 def test_an_agent_that_wants_to_be_excused_is_not(tmp_path: Path, act: str) -> None:
     # A stopped supervisor says nothing until the limit of its attempt, and eight attempts wait for that.
-    repository = Repository(tmp_path, cases=2, settings={"limits.attempt.seconds": 5})
+    repository = Repository(tmp_path, cases=2, settings={"limits.attempt.seconds": 2})
     repository.main(1)
     repository.topic(f"if case == 'order-1':\n    {act}\n")
     job = repository.job()

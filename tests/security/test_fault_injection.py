@@ -29,11 +29,11 @@ from agent_eval.operations.trust import open_trusted
 from agent_eval.registry.store import RegistryStore
 from agent_eval.storage.journal import JournalContents, whole_lines
 from tests.e2e.program import CLOCK, tree
-from tests.extent import FULL, NIGHTLY
+from tests.extent import FULL, NIGHTLY, amount
 from tests.factories import make_case, make_suite
 from tests.security.faults import MODES, FaultServer, Outcome
 
-SAMPLE = 15 if FULL else 2
+SAMPLE = amount(2, 15, 0)
 """Calls of each command and mode that are tried where not all are, if there are not more kinds of them."""
 
 AGENT = """

@@ -15,11 +15,11 @@ import pytest
 
 from tests.e2e import program
 from tests.e2e.program import Process
-from tests.extent import FULL, NIGHTLY
+from tests.extent import amount
 from tests.security.test_kill_resume import Killed
 
 CONVERSATIONS, TURNS = 24, 4
-KILLS = 50 if NIGHTLY else 15 if FULL else 4
+KILLS = amount(4, 15, 50)
 
 AGENT = """
 import json, os, sys

@@ -24,10 +24,10 @@ import pytest
 from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import REPOSITORY, Process, environment, tree
-from tests.extent import FULL, NIGHTLY, WHOLE_JOB, crossed
+from tests.extent import WHOLE_JOB, amount, crossed
 
 CASES = 40
-KILLS = 200 if NIGHTLY else 30 if FULL else 8
+KILLS = amount(8, 30, 200)
 
 AGENT = """
 import json, os, sys
