@@ -1,5 +1,6 @@
 # make demo  runs the main job on a bundled example.
-# make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
+# make test  runs every check, the tests of rooms and contracts and an eighth of the whole commands, and says at the end
+# what failed and what was left out.
 # CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out,
 # and measures coverage.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
@@ -111,6 +112,8 @@ FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --includ
 MEASURE = $(filter true,$(NIGHTLY))
 MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
 SPREAD := -n 3 --dist worksteal --durations=10 -m "not ($(ALONE))"
+# A developer's run takes an eighth of the whole commands, the same ones each time; a file that is named is run whole.
+tests: export ONE_IN = $(if $(filter true,$(CI) $(NIGHTLY)),1,8)
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \

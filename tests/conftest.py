@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.extent import FULL, NIGHTLY, unavailable
+from tests.extent import FULL, NIGHTLY, is_in_sample, unavailable
 from tests.left_out import RECORDS, Recorder, skip_marked
 
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
@@ -65,6 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for mark, has_time in (("slow", FULL), ("cross", NIGHTLY)):
         if not has_time and mark not in config.option.markexpr:
             skip_marked(items, mark)
+    for item in items:
+        if not is_in_sample(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason="further whole commands"))
 
 
 def pytest_collection_finish() -> None:

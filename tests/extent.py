@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any, NoReturn
@@ -14,6 +15,18 @@ NIGHTLY = os.environ.get("NIGHTLY") == "true"
 
 FULL = NIGHTLY or os.environ.get("CI") == "true"
 """Whether a push is tested, which leaves out further combinations alone: `CI=true`."""
+
+
+ONE_IN = int(os.environ.get("ONE_IN", "1"))
+"""Of so many tests of whole commands one is run: `make test` of a developer takes few of them."""
+
+WHOLE_COMMANDS = ("tests/blackbox/", "tests/e2e/", "tests/real/", "tests/security/")
+"""Where they lie."""
+
+
+def is_in_sample(nodeid: str) -> bool:
+    """Whether a test is run where only one of several whole commands is; the same ones each time."""
+    return not nodeid.startswith(WHOLE_COMMANDS) or zlib.crc32(nodeid.encode()) % ONE_IN == 0
 
 
 def unavailable(reason: str) -> NoReturn:

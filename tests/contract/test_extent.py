@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from tests.extent import covering, crossed
+from tests.extent import covering, crossed, is_in_sample
 
 
 @pytest.mark.parametrize("sizes", [(3,) * 2, (4, 3), (1, 5)])
@@ -24,6 +24,14 @@ def test_of_more_axes_each_pair_of_values_is_in_the_sample(sizes: tuple[int, ...
     for one, other in combinations(range(len(sizes)), 2):
         pairs = set(product(range(sizes[one]), range(sizes[other])))
         assert {(row[one], row[other]) for row in chosen} == pairs
+
+
+def test_of_whole_commands_alone_some_are_left_out_where_that_is_asked_for(monkeypatch) -> None:
+    commands = [f"tests/e2e/test_ci.py::test_a[{number}]" for number in range(400)]
+    assert all(map(is_in_sample, commands))
+    monkeypatch.setattr("tests.extent.ONE_IN", 8)
+    assert 30 < sum(map(is_in_sample, commands)) < 70
+    assert all(is_in_sample(name.replace("e2e", "contract")) for name in commands)
 
 
 def test_what_is_not_in_the_sample_runs_at_night() -> None:
