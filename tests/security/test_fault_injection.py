@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
 from agent_eval.errors import InvalidPack
@@ -31,6 +30,7 @@ from agent_eval.storage.journal import JournalContents, whole_lines
 from tests.e2e.program import CLOCK, tree
 from tests.extent import FULL, NIGHTLY, amount
 from tests.factories import make_case, make_suite
+from tests.security.attested_packs import SECRET, decide, trusting
 from tests.security.faults import MODES, FaultServer, Outcome
 
 SAMPLE = amount(2, 15, 0)
@@ -126,11 +126,11 @@ def registry_holds(place: Path, code: int, unlisted: bool) -> None:
 
 
 def attest_holds(place: Path, code: int, unlisted: bool) -> None:
-    """The run is untouched; what is attested verifies, once attest said so."""
+    """The run is untouched; the four statements on it and its decision verify, once attest said so."""
     if code == 0:
-        assert open_trusted(place / "p", Trust(keys=(KEY.public,))).key_id == KEY.public.key_id
-    pack = opened(place / "p", unlisted)
-    assert pack is None or pack.config.run_id == "old"
+        assert len(open_trusted(place / "d", trusting(KEY, secret=SECRET, gate=True)).verified) == 4
+    pack = opened(place / "d", unlisted)
+    assert pack is None or pack.config.run_id == "decided"
 
 
 def compare_holds(place: Path, code: int, unlisted: bool) -> None:
@@ -149,7 +149,7 @@ SCENARIOS = {
     "run-loop": Scenario(f"{LOOP} '{sys.executable} -S -E agent.py calls'", loop_holds, ("--resume",)),
     "ci": Scenario("ci --suite suite.json --baseline p --out out --fail-on never --comment never", ci_holds),
     "registry": Scenario(f"{REGISTER} --name second --run p", registry_holds),
-    "attest": Scenario("attest --run p --key key.pem", attest_holds),
+    "attest": Scenario(f"attest --run d --key key.pem --secret '{SECRET.decode()}'", attest_holds),
     "compare": Scenario("compare --baseline p --candidate q", compare_holds),
 }
 
@@ -162,16 +162,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
 
 @pytest.fixture(scope="module")
 def prepared(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a suite, two packs, a registry, an agent and a key."""
+    """A directory with a suite, three packs of which one has a decision, a registry, an agent and a key."""
     place = tmp_path_factory.mktemp("prepared")
     cases = [make_case(name, "lookup", policy={"required_tools": ["lookup"]}) for name in CASES]
     (place / "suite.json").write_text(json.dumps(make_suite(*cases)))
     (place / "agent.py").write_text(AGENT)
     (place / "key.pem").write_bytes(KEY.pem())
     (place / "key.pem").chmod(0o600)
-    for out, run_id in (("p", "old"), ("q", "other")):
+    for out, run_id in (("p", "old"), ("q", "other"), ("d", "decided")):
         words = ("run", "--suite", "suite.json", "--out", out, "--run-id", run_id)
         assert command(server, place, *words).code == 0
+    decide(place / "d")
     ended = command(server, place, *shlex.split(REGISTER), "--name", "first", "--run", "q")
     assert ended.code == 0, ended.said
     return place
