@@ -65,9 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for mark, has_time in (("slow", FULL), ("cross", NIGHTLY)):
         if not has_time and mark not in config.option.markexpr:
             skip_marked(items, mark)
-    for item in items:
-        if not is_in_sample(item.nodeid):
-            item.add_marker(pytest.mark.skip(reason="further whole commands"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what is not in the sample: here, so that the summary has one line for all of them."""
+    if not is_in_sample(item.nodeid):
+        pytest.skip("further whole commands")
 
 
 def pytest_collection_finish() -> None:
