@@ -15,7 +15,7 @@ from agent_eval.errors import AgentEvalError
 from agent_eval.importers.catalog import FORMATS, Family, names_of
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
-from tests.extent import FULL
+from tests.extent import amount
 
 ADAPTERS = Path(__file__).parents[2] / "fixtures" / "adapters"
 FIXTURES = sorted(
@@ -24,9 +24,9 @@ FIXTURES = sorted(
     for path in (ADAPTERS / provider).iterdir()
     if not path.name.endswith(".expected.json")
 )
-PARALLEL = 10_000 if FULL else 1_000
-CUTS = 200 if FULL else 12
-CHANGES = 100 if FULL else 6
+PARALLEL = amount(1_000, 10_000, 10_000)
+CUTS = amount(12, 50, 200)
+CHANGES = amount(6, 25, 100)
 
 
 EVERY_FORMAT = [

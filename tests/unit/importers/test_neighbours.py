@@ -275,6 +275,9 @@ def test_a_stream_to_the_interface_of_the_ai_sdk(
 SPAN_IDS = {"trace_id": "t", "span_id": "s"}
 
 
+OWN = {"key": "service.name", "value": {"stringValue": "agent-eval"}}
+
+
 @pytest.mark.parametrize(
     ("record", "name"),
     [
@@ -301,6 +304,12 @@ SPAN_IDS = {"trace_id": "t", "span_id": "s"}
         ({"user_input": "Hi", "response": "Yes"}, "samples of Ragas"),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a JSON Schema"),
         ({"case_id": "c", "trace": []}, "agent-eval's own case"),
+        (
+            {"trace_id": "t", "name": "chat", "attributes": {}, "scope": {"name": "agent-eval"}},
+            "what `agent-eval export otel` wrote",
+        ),
+        ({"resourceSpans": [{"resource": {"attributes": [OWN]}}]}, "what `agent-eval export otel` wrote"),
+        ([{"query": "Off", "expected_tool_use": []}], "a list of queries of ADK's first versions"),
         ("event: thread.run.created\ndata: {}\n\n", "a stream of Assistants"),
     ],
 )

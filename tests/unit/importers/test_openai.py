@@ -218,20 +218,18 @@ def test_lines_of_a_batch_are_joined_in_any_order(tmp_path, order):
     ]
 
 
-def test_two_answers_that_continue_one_response_are_two_cases(tmp_path):
-    def turn(number: int, text: str, previous: str | None) -> Any:
-        said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        request = {"model": "m", "input": f"to {text}", "previous_response_id": previous}
-        usage = {"input_tokens": 10**number, "output_tokens": 1}
-        moment = 1767225600 + number
-        return response(said, request=request, id=f"resp_{number}", created_at=moment, usage=usage)
-
-    records = [turn(1, "A", None), turn(2, "B", "resp_1"), turn(3, "C", "resp_1"), turn(4, "D", "resp_2")]
-    cases, _ = imported(tmp_path, *records)
-    said = [[event.output for event in case.trace if event.is_message] for case in cases]
-    assert said == [["A", "C"], ["A", "B", "D"]]
-    usage = [event.usage.input_tokens for case in cases for event in case.trace if event.usage]
-    assert sorted(usage) == [10, 100, 1000, 10000]
+def test_two_answers_that_continue_one_response_are_said(tmp_path):
+    records = [
+        response(
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]},
+            request={"model": "m", "input": f"to {text}", "previous_response_id": previous},
+            id=f"resp_{text}",
+        )
+        for text, previous in (("A", None), ("B", "resp_A"), ("C", "resp_A"))
+    ]
+    (case,), (entry,) = imported(tmp_path, *records)
+    assert [event.output for event in case.trace if event.is_agent] == ["A", "B", "C"]
+    assert (entry.severity, entry.field) == ("lost", "resp_A")
 
 
 @pytest.mark.parametrize(

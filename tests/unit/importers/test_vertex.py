@@ -133,25 +133,3 @@ def test_a_session_names_its_agents_and_keeps_state_errors_and_handoffs(tmp_path
     ]
     assert case.trace[1].error == {"code": "429", "message": "slow down"}
     assert case.metadata["imported"]["app_name"] == "shop"
-
-
-def test_queries_of_the_first_versions_are_turns_with_expectations(tmp_path):
-    import json
-
-    from agent_eval.operations.import_traces import ImportRequest, import_traces
-    from agent_eval.suites.reader import load_suite
-
-    queries = [
-        {
-            "query": "Turn it off",
-            "expected_tool_use": [{"tool_name": "switch", "tool_input": {"to": "off"}}],
-            "reference": "It is off.",
-        },
-        {"query": "Thanks", "expected_tool_use": [], "reference": "You are welcome."},
-    ]
-    (tmp_path / "old.test.json").write_text(json.dumps(queries))
-    import_traces(ImportRequest((tmp_path / "old.test.json",), tmp_path / "suite.json", "provider"))
-    (case,) = load_suite(tmp_path / "suite.json").cases
-    assert [turn.expected_output for turn in case.turns] == ["It is off.", "You are welcome."]
-    assert case.turns[0].expected_tool_calls[0].arguments == {"to": "off"}
-    assert case.turns[1].expected_tool_calls == []

@@ -531,9 +531,6 @@ def test_a_regressed_conversation_begins_with_the_first_turn_that_differs() -> N
         "❌ Criterion `The agent explains the deadline`",
         "**Turn 2**, the first of 2 that differ:",
         "| Agent | `I am sorry: the 30 days ended",
-        "<summary>2 more turns</summary>",
-        "**Turn 3**:",
-        "**Turn 1**, the same in both runs:",
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)

@@ -161,41 +161,6 @@ def test_new_cases_that_the_base_passes_too_are_named() -> None:
     assert told.notes == ["1 new case: the base passes `n` too, so it does not show what this change does."]
 
 
-def test_a_decision_of_an_earlier_version_is_shown_in_todays_words() -> None:
-    rows = [
-        {
-            "case_id": case_id,
-            "verdict": verdict,
-            "candidate_passed": 0,
-            "candidate_trials": 6,
-            "base_passed": 6,
-            "base_trials": 6,
-            "history_passed": 19,
-            "history_scored": 20,
-            "reason": "It fails.",
-        }
-        for case_id, verdict in (("a", "confirmed"), ("b", "not-yours"), ("c", "cleared"), ("d", "odd"))
-    ]
-    decision = GateDecision.model_validate(
-        {
-            **scenarios.decision(GateStatus.FAILED).to_json(),
-            "sentence": "",
-            "explanation": ["FAILED, preset pull-request: confirmation."],
-            "confirmed": [*rows, "no row", {"case_id": 7}],
-            "tracked_case_ids": ["e", 5],
-        }
-    )
-    told = story(decision)
-    assert told.sentence == "FAILED, preset pull-request: confirmation."
-    assert [(row.case_id, row.words, row.base, row.change) for row in told.cases] == [
-        ("a", "broke", "6/6", "0/6"),
-        ("c", "passing again", "6/6", "0/6"),
-        ("b", "failing on the base too", "6/6", "0/6"),
-    ]
-    suite = replace(scenarios.unchanged_suite(), decision=decision)
-    assert suite.excused == {"b", "c", "e"}
-
-
 def test_a_cost_that_is_not_known_is_no_cost_of_zero() -> None:
     assert "cost unknown" in spending_text(Reruns().spent)
 
