@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import AgentEvalError, InvalidInput
-from agent_eval.importers.catalog import FORMATS, Family
+from agent_eval.importers.catalog import Family
 from agent_eval.importers.shapes import CALL, shapes_of
-from tests.unit.importers.importing import Result, imported, of_lines, of_value
-
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
-FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
+from tests.unit.importers.importing import FAMILIES, FIXTURES, Result, imported, of_lines, of_value
 
 CALLS = {"id": "c1", "type": "function", "function": {"name": "delete_order", "arguments": '{"id": 7}'}}
 ASKED = {"role": "user", "content": "Remove order 7."}
