@@ -72,20 +72,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 ODD: tuple[Any, ...] = (
-    None,
-    "",
-    [],
-    {},
-    0,
-    -1,
-    1e300,
-    True,
-    "\u0000\u202e",
-    [[[]]],
-    {"type": "unknown"},
-    [None],
-    "{",
-)
+    None, "", [], {}, 0, -1, 1e300, True, "\u0000\u202e", [[[]]], {"type": "unknown"}, [None], "{",
+)  # fmt: skip
 
 
 def changed(value: Any, chance: random.Random) -> Any:
