@@ -57,32 +57,19 @@ class FakeBuildkite:
     def add_build(self, number: int, **fields: Any) -> int:
         """A passed build of main, unless `fields` say otherwise."""
         self.builds[number] = {
-            "id": f"0190-{number}",
-            "number": number,
-            "state": "passed",
-            "commit": f"{number:040x}",
-            "branch": "main",
-            "source": "webhook",
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "web_url": f"{WEB}/builds/{number}",
-            "pull_request": None,
-            **fields,
-        }
+            "id": f"0190-{number}", "number": number, "state": "passed", "commit": f"{number:040x}",
+            "branch": "main", "source": "webhook", "created_at": "2026-01-12T08:00:00.000Z",
+            "web_url": f"{WEB}/builds/{number}", "pull_request": None, **fields,
+        }  # fmt: skip
         return number
 
     def add_artifact(self, build: int, path: str, data: bytes, **fields: Any) -> str:
         """A finished artifact of a build; its digest is right unless given."""
         artifact = f"a-{len(self.artifacts)}"
         row = {
-            "id": artifact,
-            "job_id": f"j-{build}",
-            "state": "finished",
-            "path": path,
-            "file_size": len(data),
-            "sha1sum": hashlib.sha1(data).hexdigest(),
-            "download_url": "https://evil.example/steal",
-            **fields,
-        }
+            "id": artifact, "job_id": f"j-{build}", "state": "finished", "path": path, "file_size": len(data),
+            "sha1sum": hashlib.sha1(data).hexdigest(), "download_url": "https://evil.example/steal", **fields,
+        }  # fmt: skip
         self.artifacts[artifact] = (build, row, data)
         return artifact
 

@@ -80,20 +80,12 @@ class FakeCircleCI:
             **(source or {}),
         }
         self.pipelines[number] = {
-            "id": pipeline,
-            "number": number,
-            "state": "created",
-            "project_slug": SLUG,
-            "created_at": "2026-01-12T08:00:00Z",
-            "errors": [],
-            "trigger": {
-                "type": "webhook",
-                "received_at": "2026-01-12T08:00:00Z",
-                "actor": {"login": "ada", "avatar_url": "https://git.example/ada.png"},
-            },
-            "vcs": vcs,
-            **fields,
-        }
+            "id": pipeline, "number": number, "state": "created", "project_slug": SLUG,
+            "created_at": "2026-01-12T08:00:00Z", "errors": [],
+            "trigger": {"type": "webhook", "received_at": "2026-01-12T08:00:00Z",
+                        "actor": {"login": "ada", "avatar_url": "https://git.example/ada.png"}},
+            "vcs": vcs, **fields,
+        }  # fmt: skip
         self.add_workflow(number, "2026-01-12T08:00:01Z")
         return number
 
@@ -103,16 +95,10 @@ class FakeCircleCI:
         rows = self.workflows.setdefault(pipeline, [])
         workflow = identity(f"workflow {number} {len(rows)}")
         row = {
-            "id": workflow,
-            "name": "agent-eval",
-            "status": "success",
-            "created_at": created_at,
-            "stopped_at": created_at,
-            "pipeline_id": pipeline,
-            "pipeline_number": number,
-            "project_slug": SLUG,
-            "started_by": identity("ada"),
-        }
+            "id": workflow, "name": "agent-eval", "status": "success", "created_at": created_at,
+            "stopped_at": created_at, "pipeline_id": pipeline, "pipeline_number": number,
+            "project_slug": SLUG, "started_by": identity("ada"),
+        }  # fmt: skip
         rows.append(row)
         return workflow
 
@@ -121,17 +107,10 @@ class FakeCircleCI:
         workflow = self.workflows[self.pipelines[number]["id"]][-1]["id"]
         job = 100 + len(self.artifacts)
         row = {
-            "id": identity(f"job {job}"),
-            "name": "agent-eval",
-            "status": "success",
-            "job_number": job,
-            "started_at": "2026-01-12T08:00:02Z",
-            "stopped_at": "2026-01-12T08:01:02Z",
-            "dependencies": [],
-            "project_slug": SLUG,
-            "type": "build",
-            **fields,
-        }
+            "id": identity(f"job {job}"), "name": "agent-eval", "status": "success", "job_number": job,
+            "started_at": "2026-01-12T08:00:02Z", "stopped_at": "2026-01-12T08:01:02Z", "dependencies": [],
+            "project_slug": SLUG, "type": "build", **fields,
+        }  # fmt: skip
         self.jobs.setdefault(workflow, []).append(row)
         self.artifacts[job] = [
             {"path": path, "node_index": 0, "url": f"{self.host(1)}/{job}/0/{quote(path)}"} for path in files

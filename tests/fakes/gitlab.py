@@ -79,18 +79,10 @@ class FakeGitLab:
     def add_pipeline(self, number: int, **fields: Any) -> int:
         """A finished pipeline of a push to main, unless `fields` say otherwise."""
         self.pipelines[number] = {
-            "id": number,
-            "iid": number,
-            "project_id": PROJECT,
-            "sha": f"{number:040x}",
-            "ref": "main",
-            "status": "success",
-            "source": "push",
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "updated_at": "2026-01-12T08:05:00.000Z",
-            "web_url": f"{WEB}/-/pipelines/{number}",
-            **fields,
-        }
+            "id": number, "iid": number, "project_id": PROJECT, "sha": f"{number:040x}", "ref": "main",
+            "status": "success", "source": "push", "created_at": "2026-01-12T08:00:00.000Z",
+            "updated_at": "2026-01-12T08:05:00.000Z", "web_url": f"{WEB}/-/pipelines/{number}", **fields,
+        }  # fmt: skip
         return number
 
     def add_job(self, pipeline: int, files: dict[str, bytes] | None, **fields: Any) -> int:
@@ -100,20 +92,11 @@ class FakeGitLab:
         log = {"file_type": "trace", "size": 9, "filename": "job.log", "file_format": None}
         archive = {"file_type": "archive", "size": 999, "filename": "artifacts.zip", "file_format": "zip"}
         self.jobs[number] = {
-            "id": number,
-            "status": "success",
-            "name": "agent-eval",
-            "stage": "test",
-            "ref": row["ref"],
-            "tag": False,
-            "allow_failure": False,
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "web_url": f"{WEB}/-/jobs/{number}",
-            "pipeline": row,
-            "artifacts": [log] if files is None else [archive, log],
-            "artifacts_expire_at": None,
-            **fields,
-        }
+            "id": number, "status": "success", "name": "agent-eval", "stage": "test", "ref": row["ref"],
+            "tag": False, "allow_failure": False, "created_at": "2026-01-12T08:00:00.000Z",
+            "web_url": f"{WEB}/-/jobs/{number}", "pipeline": row,
+            "artifacts": [log] if files is None else [archive, log], "artifacts_expire_at": None, **fields,
+        }  # fmt: skip
         self.files[number] = files or {}
         return number
 
@@ -262,16 +245,10 @@ class FakeGitLab:
 
     def _merge_request(self, query: dict[str, str], value: Any) -> Reply:
         row = {
-            "id": 70,
-            "iid": 7,
-            "project_id": PROJECT,
-            "state": "opened",
-            "source_branch": "topic",
-            "target_branch": "main",
-            "source_project_id": PROJECT,
-            "target_project_id": PROJECT,
+            "id": 70, "iid": 7, "project_id": PROJECT, "state": "opened", "source_branch": "topic",
+            "target_branch": "main", "source_project_id": PROJECT, "target_project_id": PROJECT,
             "sha": self.head,
-        }
+        }  # fmt: skip
         return Reply(200, row)
 
     def _list_notes(self, query: dict[str, str], value: Any) -> Reply:

@@ -166,17 +166,11 @@ class FakeOpenAi(FakeModel):
             message["tool_calls"] = calls
         finish = "tool_calls" if calls else "stop"
         return {
-            "id": f"chatcmpl-{number}",
-            "object": "chat.completion",
-            "model": f"{request['model']}-2026",
+            "id": f"chatcmpl-{number}", "object": "chat.completion", "model": f"{request['model']}-2026",
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {
-                "prompt_tokens": step.usage[0],
-                "completion_tokens": step.usage[1],
-                "total_tokens": sum(step.usage),
-                "prompt_tokens_details": {"cached_tokens": 5},
-            },
-        }
+            "usage": {"prompt_tokens": step.usage[0], "completion_tokens": step.usage[1],
+                      "total_tokens": sum(step.usage), "prompt_tokens_details": {"cached_tokens": 5}},
+        }  # fmt: skip
 
 
 class FakeAnthropic(FakeModel):
@@ -209,19 +203,12 @@ class FakeAnthropic(FakeModel):
             for position, (tool, arguments) in enumerate(step.calls)
         ]
         return {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": f"{request['model']}-2026",
-            "content": content,
+            "id": f"msg_{number}", "type": "message", "role": "assistant",
+            "model": f"{request['model']}-2026", "content": content,
             "stop_reason": "tool_use" if step.calls else "end_turn",
-            "usage": {
-                "input_tokens": step.usage[0] - 5,
-                "output_tokens": step.usage[1],
-                "cache_read_input_tokens": 5,
-                "cache_creation_input_tokens": 0,
-            },
-        }
+            "usage": {"input_tokens": step.usage[0] - 5, "output_tokens": step.usage[1],
+                      "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0},
+        }  # fmt: skip
 
 
 def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

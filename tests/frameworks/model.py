@@ -148,25 +148,14 @@ def _completion(model: str, answer: Answer, number: int) -> dict[str, Any]:
             for position, (name, arguments) in enumerate(answer.calls)
         ]
     return {
-        "id": f"chatcmpl-{number}",
-        "created": 1767000000,
-        "object": "chat.completion",
+        "id": f"chatcmpl-{number}", "created": 1767000000, "object": "chat.completion",
         "model": f"{model}-2026",
-        "choices": [
-            {
-                "index": 0,
-                "message": message,
-                "finish_reason": "tool_calls" if answer.calls else answer.finish,
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "total_tokens": 120,
-            "prompt_tokens_details": {"cached_tokens": 64},
-            "completion_tokens_details": {"reasoning_tokens": 8},
-        },
-    }
+        "choices": [{"index": 0, "message": message,
+                     "finish_reason": "tool_calls" if answer.calls else answer.finish}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
+                  "prompt_tokens_details": {"cached_tokens": 64},
+                  "completion_tokens_details": {"reasoning_tokens": 8}},
+    }  # fmt: skip
 
 
 def _stream(handler: BaseHTTPRequestHandler, chat: dict[str, Any]) -> None:
@@ -217,29 +206,15 @@ def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
         ]
     is_cut = answer.finish == "length"
     return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "created_at": 1767000000,
-        "model": f"{model}-2026",
-        "output": output,
-        "status": "incomplete" if is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "error": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
-        "usage": {
-            "input_tokens": 100,
-            "output_tokens": 20,
-            "total_tokens": 120,
-            "input_tokens_details": {"cached_tokens": 64},
-            "output_tokens_details": {"reasoning_tokens": 8},
-        },
-    }
+        "id": f"resp_{number}", "object": "response", "created_at": 1767000000, "model": f"{model}-2026",
+        "output": output, "status": "incomplete" if is_cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None, "error": None,
+        "instructions": None, "metadata": {}, "parallel_tool_calls": True, "temperature": 1.0,
+        "tool_choice": "auto", "tools": [], "top_p": 1.0,
+        "usage": {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
+                  "input_tokens_details": {"cached_tokens": 64},
+                  "output_tokens_details": {"reasoning_tokens": 8}},
+    }  # fmt: skip
 
 
 def _send(handler: BaseHTTPRequestHandler, value: Any, status: int = 200) -> None:

@@ -36,47 +36,23 @@ PACKAGES = {
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
     {"case_id": "hello", "input": "Hello!", "regex_patterns": ["Hello"]},
-    {
-        "case_id": "weather",
-        "input": "How is the weather in Lisbon?",
-        "policy": {"required_tools": ["get_weather"]},
-        "regex_patterns": ["18 °C"],
-    },
-    {
-        "case_id": "parallel",
-        "input": "How is the weather, and where is order 7?",
-        "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
-        "expected_output": FOUND,
-    },
-    {
-        "case_id": "contract",
-        "input": "Where is order 7?",
-        "tool_contracts": {"lookup_order": {"args_schema": {"properties": {"number": {"const": 7}}}}},
-        "policy": {"required_tools": ["lookup_order"]},
-    },
-    {
-        "case_id": "forbidden",
-        "input": "Where is order 8?",
-        "policy": {"required_tools": [], "forbidden_tools": ["lookup_order"]},
-    },
-    {
-        "case_id": "delete",
-        "input": "Delete my account.",
-        "policy": {"required_tools": [], "forbidden_tools": ["delete_account"]},
-        "regex_patterns": ["confirm"],
-    },
-    {
-        "case_id": "raises",
-        "input": "Where is order 13?",
-        "policy": {"required_tools": ["lookup_order"]},
-        "regex_patterns": ["order"],
-    },
-    {
-        "case_id": "turns",
-        "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
-        "regex_patterns": ["You are Ada"],
-    },
-]
+    {"case_id": "weather", "input": "How is the weather in Lisbon?",
+     "policy": {"required_tools": ["get_weather"]}, "regex_patterns": ["18 °C"]},
+    {"case_id": "parallel", "input": "How is the weather, and where is order 7?",
+     "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
+     "expected_output": FOUND},
+    {"case_id": "contract", "input": "Where is order 7?",
+     "tool_contracts": {"lookup_order": {"args_schema": {"properties": {"number": {"const": 7}}}}},
+     "policy": {"required_tools": ["lookup_order"]}},
+    {"case_id": "forbidden", "input": "Where is order 8?",
+     "policy": {"required_tools": [], "forbidden_tools": ["lookup_order"]}},
+    {"case_id": "delete", "input": "Delete my account.",
+     "policy": {"required_tools": [], "forbidden_tools": ["delete_account"]}, "regex_patterns": ["confirm"]},
+    {"case_id": "raises", "input": "Where is order 13?", "policy": {"required_tools": ["lookup_order"]},
+     "regex_patterns": ["order"]},
+    {"case_id": "turns", "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
+     "regex_patterns": ["You are Ada"]},
+]  # fmt: skip
 
 
 def have(name: str) -> bool:

@@ -58,11 +58,8 @@ def test_the_end_is_read_from_the_last_event_that_records_one() -> None:
         ({"attributes": {"aui": {"executed_workflows": ["CONVERSATION_FORWARDING_TIER2"]}}}, True, False),
         ({"attributes": {"aui": {"executed_workflows": "CONVERSATION_FORWARDING"}}}, True, False),
         ({"attributes": {"aui": {"executed_workflows": ["PRE_CONVERSATION_FORWARDING"]}}}, False, False),
-        (
-            {"attributes": {"aui": {"executed_workflows": [{"name": "CONVERSATION_FORWARDING"}]}}},
-            False,
-            False,
-        ),
+        ({"attributes": {"aui": {"executed_workflows": [{"name": "CONVERSATION_FORWARDING"}]}}}, False,
+         False),
         ({"attributes": {"aui": {"trace_info": {"response": {"type": "error"}}}}}, False, True),
         ({"attributes": {"aui": {"trace_info": {"response": {"type": "blocked"}}}}}, False, False),
         ({"attributes": {"aui": {"trace_info": {"response": "error"}}}}, False, False),
@@ -71,7 +68,7 @@ def test_the_end_is_read_from_the_last_event_that_records_one() -> None:
         ({"type": "handoff", "output": "billing_agent"}, False, False),
         ({"type": "error", "error": "no such order"}, False, True),
     ],
-)
+)  # fmt: skip
 def test_escalations_and_error_answers_are_told_by_the_event(
     fields: dict[str, Any], escalates: bool, fails: bool
 ) -> None:

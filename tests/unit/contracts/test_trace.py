@@ -34,14 +34,10 @@ def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
 @pytest.mark.parametrize(
     ("events", "paired"),
     [
-        (
-            [call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")],
-            [(0, 3), (1, 2)],
-        ),
-        (
-            [call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")],
-            [(0, 4), (1, 3), (2, 5)],
-        ),
+        ([call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")],
+         [(0, 3), (1, 2)]),
+        ([call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")],
+         [(0, 4), (1, 3), (2, 5)]),
         ([call(0, "x"), call(1, "y"), result(2, None), result(3, None)], [(0, 2), (1, 3)]),
         ([call(0, call_id="a"), call(1), result(2, call_id="z")], [(0, None), (1, 2)]),
         ([call(0, call_id="a"), result(1, call_id="z")], [(0, None), (None, 1)]),
@@ -49,12 +45,10 @@ def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
         ([call(0, attempt=0), result(1, attempt=1)], [(0, None), (None, 1)]),
         ([result(0, "x"), call(1, "y")], [(1, None), (None, 0)]),
     ],
-    ids=[
-        *("by id, in any order", "the oldest of the tool", "the oldest of any tool"),
-        *("an unknown id and a call without one", "never another id", "an id and no tool"),
-        *("attempts", "results without a call come last"),
-    ],
-)
+    ids=[*("by id, in any order", "the oldest of the tool", "the oldest of any tool"),
+         *("an unknown id and a call without one", "never another id", "an id and no tool"),
+         *("attempts", "results without a call come last")],
+)  # fmt: skip
 def test_a_result_is_paired_with_the_call_that_it_answers(
     events: list[Event], paired: list[tuple[int | None, int | None]]
 ) -> None:
@@ -170,20 +164,16 @@ def turns(*events: Event) -> list[tuple[int, list[int]]]:
 @pytest.mark.parametrize(
     ("events", "divided"),
     [
-        (
-            [said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)],
-            [(1, [1, 2, 3, 4]), (2, [5, 6])],
-        ),
+        ([said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)],
+         [(1, [1, 2, 3, 4]), (2, [5, 6])]),
         ([asked(0), asked(1), said(2), asked(3)], [(1, [0, 1, 2]), (2, [3])]),
         ([call(0), result(1), said(2)], [(1, [0, 1, 2])]),
         ([], []),
-        (
-            [said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)],
-            [(1, [1]), (2, [2, 3, 4, 5])],
-        ),
+        ([said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)],
+         [(1, [1]), (2, [2, 3, 4, 5])]),
     ],
     ids=["each begins one", "in a row", "no user", "nothing", "numbers win over counting"],
-)
+)  # fmt: skip
 def test_messages_of_the_user_divide_a_trace_into_turns(
     events: list[Event], divided: list[tuple[int, list[int]]]
 ) -> None:

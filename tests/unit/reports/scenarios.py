@@ -122,14 +122,9 @@ def run(name: str, total: int, passed: int, hard: int = 0, *, sha: str = HEAD, *
 
 def baseline_info(**more: Any) -> BaselineInfo:
     told: dict[str, Any] = {
-        "how": "merge base",
-        "sha": BASE,
-        "branch": "main",
-        "run_id": "790",
-        "run_url": f"{RUN}/790",
-        "created_at": "2026-11-19T08:00:00+00:00",
-        "age": "2 days",
-    }
+        "how": "merge base", "sha": BASE, "branch": "main", "run_id": "790", "run_url": f"{RUN}/790",
+        "created_at": "2026-11-19T08:00:00+00:00", "age": "2 days",
+    }  # fmt: skip
     return BaselineInfo(**{**told, **more})
 
 
@@ -208,15 +203,10 @@ def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) 
     """A decision; without a `sentence` that of the first limit that does not hold."""
     failures = [rule.message for rule in rules if not rule.passed]
     told: dict[str, Any] = {
-        "generated_at": NOW,
-        "gate_status": status,
-        "passed": status is GateStatus.PASSED,
-        "sentence": failures[0] if failures else _SENTENCES[status],
-        "rules": list(rules),
-        "failures": failures,
-        "thresholds": THRESHOLDS,
-        "candidate_run_id": "run-candidate",
-    }
+        "generated_at": NOW, "gate_status": status, "passed": status is GateStatus.PASSED,
+        "sentence": failures[0] if failures else _SENTENCES[status], "rules": list(rules),
+        "failures": failures, "thresholds": THRESHOLDS, "candidate_run_id": "run-candidate",
+    }  # fmt: skip
     return GateDecision(**{**told, **more})
 
 
@@ -284,15 +274,9 @@ def suite(**more: Any) -> SuiteReport:
 def unchanged_suite(**more: Any) -> SuiteReport:
     before, now = run("baseline", 200, 188, 4, sha=BASE), run("candidate", 200, 188, 4)
     held = [
-        rule(
-            "min_pass_rate",
-            0.9,
-            0.94,
-            True,
-            message="188 of 200 cases passed (94.0%).",
-        ),
+        rule("min_pass_rate", 0.9, 0.94, True, message="188 of 200 cases passed (94.0%)."),
         rule("max_regressed_cases", 0, 0, True, message="0 cases regressed, none allowed."),
-    ]
+    ]  # fmt: skip
     return suite(
         decision=decision(GateStatus.PASSED, held), candidate=now, comparison=comparison(before, now), **more
     )
@@ -362,27 +346,18 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
     )
     changes = [
         BehaviourChange(
-            case_id="refund-over-limit",
-            baseline_calls=["lookup_order", "refund"],
+            case_id="refund-over-limit", baseline_calls=["lookup_order", "refund"],
             candidate_calls=["lookup_order", "refund", "escalate"],
-            calls=[
-                CallChange(kind="same", tool="lookup_order"),
-                CallChange(kind="arguments", tool="refund", arguments={"$.amount": (10, 1000)}),
-                CallChange(kind="added", tool="escalate"),
-            ],
-            calls_changed=True,
-            output_changed=True,
-            baseline_output="I have refunded 10 EUR to your card.",
+            calls=[CallChange(kind="same", tool="lookup_order"),
+                   CallChange(kind="arguments", tool="refund", arguments={"$.amount": (10, 1000)}),
+                   CallChange(kind="added", tool="escalate")],
+            calls_changed=True, output_changed=True, baseline_output="I have refunded 10 EUR to your card.",
             candidate_output="I have refunded 1000 EUR and asked a colleague to check.",
-            metrics=[metric("output_tokens", 210, 480), metric("cost_usd", 0.0021, 0.0048)],
-        ),
+            metrics=[metric("output_tokens", 210, 480), metric("cost_usd", 0.0021, 0.0048)]),
         BehaviourChange(
-            case_id="order-status-de",
-            output_changed=True,
-            baseline_output="Bestellung 4711 ist unterwegs.",
-            candidate_output="Your order is on its way.",
-        ),
-    ]
+            case_id="order-status-de", output_changed=True, baseline_output="Bestellung 4711 ist unterwegs.",
+            candidate_output="Your order is on its way."),
+    ]  # fmt: skip
     return rows, changes
 
 
@@ -671,15 +646,8 @@ def rules_changed() -> EvaluationReport:
 
 
 SCENARIOS = {
-    "rules-changed": rules_changed,
-    "release-blocked": release_blocked,
-    "unchanged": unchanged,
-    "first-run": first_run,
-    "nothing-shared": nothing_shared,
-    "regressed": regressed,
-    "500-regressed": many_regressed,
-    "two-suites": two_suites,
-    "no-permission": no_permission,
-    "inconclusive": inconclusive,
-    "hostile": hostile,
-}
+    "rules-changed": rules_changed, "release-blocked": release_blocked, "unchanged": unchanged,
+    "first-run": first_run, "nothing-shared": nothing_shared, "regressed": regressed,
+    "500-regressed": many_regressed, "two-suites": two_suites, "no-permission": no_permission,
+    "inconclusive": inconclusive, "hostile": hostile,
+}  # fmt: skip

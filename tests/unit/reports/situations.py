@@ -516,22 +516,9 @@ def release() -> EvaluationReport:
 
 
 SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
-    "regressions": regressions,
-    "below-limit": below_limit,
-    "one-worse": one_worse,
-    "errors": errors,
-    "withheld": withheld,
-    "first-run": first_run,
-    "unchanged": unchanged,
-    "improved": improved,
-    "passes-again": flaky,
-    "not-settled": unsettled_cases,
-    "suite-worse": low,
-    "safety": unsafe,
-    "conversations": conversations,
-    "suites": suites,
-    "nothing-to-compare": nothing_to_compare,
-    "excused": excused,
-    "release": release,
-    "hostile": hostile,
-}
+    "regressions": regressions, "below-limit": below_limit, "one-worse": one_worse, "errors": errors,
+    "withheld": withheld, "first-run": first_run, "unchanged": unchanged, "improved": improved,
+    "passes-again": flaky, "not-settled": unsettled_cases, "suite-worse": low, "safety": unsafe,
+    "conversations": conversations, "suites": suites, "nothing-to-compare": nothing_to_compare,
+    "excused": excused, "release": release, "hostile": hostile,
+}  # fmt: skip

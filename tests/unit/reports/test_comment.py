@@ -25,36 +25,33 @@ from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios, situations
 
-
-def comment_on(report, **more) -> str:
-    return scenarios.comment(report, **more)
+comment_on = scenarios.comment
 
 
-@pytest.mark.parametrize("name", situations.SITUATIONS)
-def test_situations_look_as_agreed(name, golden):
-    golden(f"comment/{name}.md", comment_on(situations.SITUATIONS[name]()))
+def comment_with(**fields) -> str:
+    """The comment on the suite that regressed, with other fields of its comparison."""
+    suite = scenarios.regressed_suite()
+    compared = suite.comparison.model_copy(update=fields)
+    return comment_on(scenarios.report(replace(suite, comparison=compared)))
 
 
-@pytest.mark.parametrize(
-    "name", ["rules-changed", "no-permission", "regressed", "500-regressed", "release-blocked"]
-)
-def test_scenarios_look_as_agreed(name, golden):
-    golden(f"comment/{name}.md", comment_on(scenarios.SCENARIOS[name]()))
+def comment_with_judges(*judges) -> list[str]:
+    """The lines of the comment where these judges say something of the first case."""
+    row = scenarios.three_regressions()[0][0]
+    return comment_with(case_regressions=[row.model_copy(update={"judges": list(judges)})]).splitlines()
 
 
-@pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_the_marker_is_the_first_thing_in_the_comment(name):
-    text = comment_on(scenarios.SCENARIOS[name]())
-    assert text.startswith(scenarios.MARKER)
-    assert text == comment_on(scenarios.SCENARIOS[name]())
+def judge(**fields):
+    return scenarios.three_regressions()[0][0].judges[0].model_copy(update=fields)
 
 
-def test_a_blocked_engineer_reads_why_before_anything_else():
-    lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
-    assert lines[1] == "## ❌ 3 of 202 cases regressed · agent-eval"
-    assert lines[2] == "> [!CAUTION]"
-    assert lines[3].startswith("> **3 cases regressed, none allowed.** Why: `escalate` was called; `regex`: ")
-    assert lines[5].startswith("> **To do:** Fix them: what changed is below. Intended? Change what the case")
+OTHERS = ("rules-changed", "no-permission", "regressed", "500-regressed", "release-blocked")
+SHOWN = {**{name: scenarios.SCENARIOS[name] for name in OTHERS}, **situations.SITUATIONS}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_comments_look_as_agreed(name, golden):
+    golden(f"comment/{name}.md", comment_on(SHOWN[name]()))
 
 
 def test_boxes_are_plain_quotes_where_a_platform_has_none():
@@ -65,28 +62,13 @@ def test_boxes_are_plain_quotes_where_a_platform_has_none():
 
 def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     suite = scenarios.unchanged_suite(baseline=None)
-    assert suite.comparison is not None
     baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
     suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
     assert "`9be1f04` vs run `run-baseline`" in comment_on(scenarios.report(suite, head_sha=None))
 
 
-def test_cases_come_before_the_suites_own_changes_and_the_whole_runs():
-    text = comment_on(scenarios.regressed())
-    order = [
-        "#### ",
-        "2 new, not compared:",
-        "removed that failed on main",
-        "The model changed",
-        "- Model: ",
-    ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-
-
 def test_new_cases_that_fail_are_counted():
     suite = scenarios.regressed_suite(failing=scenarios.failing_rows(2))
-    assert suite.comparison is not None
     suite.comparison.cases.new = ["order-000", "order-001", "order-de-1"]
     suite.comparison.cases.removed = ["gone", "old-7"]
     text = comment_on(scenarios.report(suite))
@@ -94,34 +76,15 @@ def test_new_cases_that_fail_are_counted():
     assert "⚠️ 1 removed: `gone`" in text
 
 
-def test_a_case_says_which_judge_why_and_what_the_agent_did_differently():
-    text = comment_on(scenarios.regressed())
-    for line in (
-        "- ❌ `policy`: `forbidden tool escalate was called (event 5)`",
-        "- 💥 `trajectory_step` could not judge: `step 3 has no result`",
-        "- Calls: `lookup_order → refund` became `lookup_order → refund → escalate`",
-        "- Argument `$.amount` of `refund`: `10` became `1000`",
-        "- Output before: `I have refunded 10 EUR to your card.`",
-        "- Output now: `I have refunded 1000 EUR and asked a colleague to check.`",
-        "- Usage: output tokens 210 → 480; cost 0.0021 USD → 0.0048 USD",
-        "agent-eval run --suite suites/support.json --case refund-over-limit --out reproduce",
-    ):
-        assert line in text.splitlines()
-
-
 def with_change(*, behaviour: RunBehaviour | None = None, **fields) -> str:
     rows, changes = scenarios.three_regressions()
     change = changes[0].model_copy(update={"metrics": [], "output_changed": False, "calls": [], **fields})
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    told = {"behaviour_changes": [change], "case_regressions": rows[:1]}
-    told["behaviour"] = behaviour or suite.comparison.behaviour
-    compared = suite.comparison.model_copy(update=told)
-    return comment_on(scenarios.report(replace(suite, comparison=compared)))
+    told = {"behaviour": behaviour} if behaviour is not None else {}
+    return comment_with(behaviour_changes=[change], case_regressions=rows[:1], **told)
 
 
 def test_many_calls_are_told_by_what_changed():
-    calls = [*(scenarios.CallChange(kind="added", tool="search") for _ in range(2))]
+    calls = [scenarios.CallChange(kind="added", tool="search")] * 2
     calls.append(scenarios.CallChange(kind="moved", tool="refund"))
     text = with_change(baseline_calls=["a", "b"] * 10, candidate_calls=["a", "b"] * 11, calls=calls)
     assert "- Calls: 20 became 22; added `search ×2`; moved `refund`" in text
@@ -202,13 +165,8 @@ def test_equal_calls_are_named_where_nobody_knows_the_arguments():
 
 
 def test_no_call_and_no_output_are_said_in_words():
-    text = with_change(
-        baseline_calls=["a"],
-        candidate_calls=[],
-        output_changed=True,
-        baseline_output="x",
-        candidate_output=None,
-    )
+    outputs = {"output_changed": True, "baseline_output": "x", "candidate_output": None}
+    text = with_change(baseline_calls=["a"], candidate_calls=[], **outputs)
     assert "- Calls: `a` became `no call`" in text
     assert "- Output now: nothing" in text
     assert "- Output changed" in with_change(output_changed=True, baseline_output=None, candidate_output=None)
@@ -239,45 +197,18 @@ def test_usage_is_told_where_it_stands_out_from_the_whole_run():
     ],
 )
 def test_every_outcome_of_a_judge_has_words(baseline, candidate, said):
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    judge = suite.comparison.case_regressions[0].judges[0]
-    judge.judge_id, judge.baseline, judge.candidate, judge.reason = "regex", baseline, candidate, "why"
-    assert said in comment_on(scenarios.report(suite)).splitlines()
+    assert said in comment_with_judges(
+        judge(judge_id="regex", baseline=baseline, candidate=candidate, reason="why")
+    )
 
 
 def test_a_case_without_judges_tells_its_outcome():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    suite.comparison.case_regressions[0].judges = []
-    assert "- passed → failed" in comment_on(scenarios.report(suite)).splitlines()
+    assert "- passed → failed" in comment_with_judges()
 
 
-def test_a_first_run_says_so_and_lists_what_does_not_pass():
-    report = scenarios.first_run()
-    text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
-    assert "\n## ➖ Not compared: no baseline yet · agent-eval\n" in text
-    assert "| ❌ `order-000`, `order-001` | `lookup_order` was never called | failed | – |" in text
-
-
-def test_a_baseline_that_shares_no_case_is_not_said_to_be_missing():
-    lines = [line for line in comment_on(scenarios.nothing_shared()).splitlines() if line]
-    assert lines[1] == "## ➖ Not compared: every case is new or changed · agent-eval"
-    assert "| ❌ `order-000` | `lookup_order` was never called | failed | changed |" in lines
-
-
-def test_two_suites_are_listed_worst_first_then_told_one_by_one():
-    text = comment_on(scenarios.two_suites())
-    order = [
-        "## ❌ 1 of 2 suites failed: `support` · agent-eval",
-        "- ❌ `support`: 3 of 202 cases regressed",
-        "- ✅ `billing`: 188 of 200 cases pass, none got worse",
-        "### ❌ `support`: 3 of 202 cases regressed",
-    ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    assert "### ✅ `billing`" not in text
-    assert "### ✅ `billing`" in scenarios.full_report(scenarios.two_suites())
+def test_a_case_that_is_defined_anew_is_changed_and_not_new():
+    line = "| ❌ `order-000` | `lookup_order` was never called | failed | changed |"
+    assert line in comment_on(scenarios.nothing_shared())
 
 
 def test_many_suites_share_the_room_for_cases():
@@ -298,14 +229,9 @@ def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
 
 
 def test_a_command_survives_ids_that_a_shell_would_read():
-    rows = [
-        scenarios.regression(case_id, f"policy {case_id}", "why")
-        for case_id in ("a b", "x'; rm -rf /", "two\nlines", "`id`")
-    ]
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    suite.comparison.case_regressions = rows
-    text = comment_on(scenarios.report(suite))
+    ids = ("a b", "x'; rm -rf /", "two\nlines", "`id`")
+    rows = [scenarios.regression(case_id, f"policy {case_id}", "why") for case_id in ids]
+    text = comment_with(case_regressions=rows)
     assert "--case 'a b' --out" in text
     assert """--case 'x'"'"'; rm -rf /' --out""" in text
     assert r"""--case "$(printf 'two\012lines')" --out""" in text
@@ -313,45 +239,24 @@ def test_a_command_survives_ids_that_a_shell_would_read():
 
 
 def test_a_command_is_shown_whole_or_not_at_all():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
     rows = [scenarios.regression(case_id, case_id, "why") for case_id in ("x" * 1_500, "y" * 3_000, "\0")]
-    suite.comparison.case_regressions = rows
-    text = comment_on(scenarios.report(suite))
+    text = comment_with(case_regressions=rows)
     assert f"--case {'x' * 1_500} --out reproduce" in text
     assert text.count("```sh") == 1
     assert text.count("The command that repeats it is too long to be shown") == 1
 
 
 def test_a_case_with_many_judges_names_a_few():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    row = suite.comparison.case_regressions[0]
-    row.judges = [
-        row.judges[0].model_copy(update={"judge_id": f"judge-{number}", "reason": f"reason {number}"})
-        for number in range(12)
-    ]
-    lines = comment_on(scenarios.report(suite)).splitlines()
+    lines = comment_with_judges(*(judge(judge_id=f"judge-{n}", reason=f"reason {n}") for n in range(12)))
     assert "- ❌ `judge-2`: `reason 2`" in lines
     assert not any("reason 3" in line for line in lines)
-    listed = ", ".join(f"`judge-{number}`" for number in range(3, 7))
-    assert f"- and {listed}, and 5 more" in lines
+    assert "- and `judge-3`, `judge-4`, `judge-5`, `judge-6`, and 5 more" in lines
 
 
 def test_judges_that_say_the_same_are_one_line():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    row = suite.comparison.case_regressions[0]
-    row.judges = [row.judges[0].model_copy(update={"judge_id": f"judge-{number}"}) for number in range(4)]
-    lines = comment_on(scenarios.report(suite)).splitlines()
+    lines = comment_with_judges(*(judge(judge_id=f"judge-{number}") for number in range(4)))
     same = "`judge-0`, `judge-1`, `judge-2`, `judge-3`"
     assert f"- ❌ {same}: `forbidden tool escalate was called (event 5)`" in lines
-
-
-def test_after_a_crash_other_judges_are_only_counted():
-    lines = comment_on(situations.errors()).splitlines()
-    assert "- 💥 The agent did not finish: `the agent ended with exit code 137`" in lines
-    assert "- So 1 more judge had nothing to judge." in lines
 
 
 def test_limits_are_listed_with_what_was_measured():
@@ -393,13 +298,7 @@ def test_cases_of_every_outcome_are_counted():
     summary = scenarios.run("candidate", 10, 4, error_cases=1, inconclusive_cases=2, skipped_cases=1)
     suite = scenarios.unchanged_suite()
     counts = replace(suite, candidate=summary).case_counts
-    assert counts == {
-        Outcome.PASSED: 4,
-        Outcome.ERROR: 1,
-        Outcome.INCONCLUSIVE: 2,
-        Outcome.SKIPPED: 1,
-        Outcome.FAILED: 2,
-    }
+    assert counts == {"passed": 4, "error": 1, "inconclusive": 2, "skipped": 1, "failed": 2}
 
 
 def test_without_a_template_there_is_no_command():
@@ -411,32 +310,17 @@ def test_links_that_are_not_web_addresses_are_left_out():
     assert "· job summary · evidence `agent-eval-evidence`" in text
 
 
-def test_one_case_of_each_cause_is_open_and_names_those_like_it():
-    text = comment_on(scenarios.many_regressed())
-    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "## ❌ 500 of 2,000 cases regressed" in opened
-    assert opened.count("\n#### ") == 1
-    assert "`checkout-flow-0003`, and 496 more | `escalate` was called | failed | passed |" in opened
-
-
 def grown(number: int, word: str) -> object:
     """An evaluation in which everything that can grow has grown."""
-    rows = [scenarios.regression(f"{word}-{position}", word, word * 3) for position in range(number)]
     suite = scenarios.regressed_suite(slug=word, failing=scenarios.failing_rows(number))
-    assert suite.comparison is not None
-    compared = suite.comparison.model_copy(
-        update={
-            "case_regressions": rows,
-            "cases": CaseSets(
-                compared=200, new=[word] * number, changed=[word] * number, removed=[word] * number
-            ),
-            "behaviour": RunBehaviour(notices=[word] * (number % 20)),
-            "judge_metrics": {
-                f"{word}{key}": scenarios.metric(f"{word}{key}", 1.0, 0.5) for key in range(number % 30)
-            },
-        }
-    )
-    suites = [replace(suite, comparison=compared)] * (number % 50 + 1)
+    many, judges = [word] * number, [f"{word}{key}" for key in range(number % 30)]
+    fields = {
+        "case_regressions": [scenarios.regression(f"{word}-{k}", word, word * 3) for k in range(number)],
+        "cases": CaseSets(compared=200, new=many, changed=many, removed=many),
+        "behaviour": RunBehaviour(notices=[word] * (number % 20)),
+        "judge_metrics": {name: scenarios.metric(name, 1.0, 0.5) for name in judges},
+    }
+    suites = [replace(suite, comparison=suite.comparison.model_copy(update=fields))] * (number % 50 + 1)
     return scenarios.report(*suites, title=word, warnings=[word] * (number % 10), evidence_name=word)
 
 
@@ -498,18 +382,14 @@ def test_new_rules_are_folded_away_and_said_to_hold_once_merged():
 
 
 def test_a_case_that_breaks_a_limit_of_cost_shows_what_it_took_before_and_now():
-    rows = [
-        scenarios.regression("refund", "cost_budget", "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)")
-    ]
+    reason = "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)"
     moved = [scenarios.metric("cost_usd", 0.0008, 0.0035), scenarios.metric("input_tokens", 600, 2980)]
-    suite = scenarios.regressed_suite()
-    run = {"behaviour": RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)])}
-    change = scenarios.three_regressions()[1][0].model_copy(
-        update={"case_id": "refund", "metrics": moved, "output_changed": False, "calls": []}
+    change = {"metrics": moved, "output_changed": False, "calls": [], "case_id": "refund"}
+    text = comment_with(
+        behaviour=RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)]),
+        behaviour_changes=[scenarios.three_regressions()[1][0].model_copy(update=change)],
+        case_regressions=[scenarios.regression("refund", "cost_budget", reason)],
     )
-    told = {"behaviour_changes": [change], "case_regressions": rows, **run}
-    compared = suite.comparison.model_copy(update=told)
-    text = comment_on(scenarios.report(replace(suite, comparison=compared)))
     assert "- Usage: cost 0.0008 USD → 0.0035 USD; input tokens 600 → 2,980" in text
     assert "Intended? Raise the limit, or have it waived." in text
 
@@ -534,21 +414,6 @@ def test_the_html_report_is_named_beside_the_evidence():
     expected = f"[evidence]({place}) · [HTML report]({place})"
     assert expected in comment_on(report)
     assert "HTML report" not in comment_on(scenarios.regressed())
-
-
-def test_a_regressed_conversation_begins_with_the_first_turn_that_differs() -> None:
-    text = comment_on(situations.conversations())
-    parts = [
-        "❌ Criterion `The agent explains the deadline`",
-        "**Turn 2**, the first of 2 that differ:",
-        "| Agent | `I am sorry: the 30 days ended",
-        "<summary>2 more turns</summary>",
-        "**Turn 3**:",
-        "**Turn 1**, the same in both runs:",
-    ]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-    assert "Output before" not in text
 
 
 def test_texts_of_a_turn_that_differ_late_are_shown_where_they_differ() -> None:

@@ -33,15 +33,9 @@ TURN = TurnResult(number=1, user="Hello", agent="Hi!", workflows=["GREETING"], r
 
 def conversation(**changes: Any) -> ConversationResult:
     known = {
-        "name": "Refund in time",
-        "tags": ["refund"],
-        "passed": False,
-        "outcome": "failed",
-        "score": 100 / 3,
-        "end": "goal",
-        "turns": [TURN],
-        "evaluations": [REFUND, POLITE],
-    }
+        "name": "Refund in time", "tags": ["refund"], "passed": False, "outcome": "failed", "score": 100 / 3,
+        "end": "goal", "turns": [TURN], "evaluations": [REFUND, POLITE],
+    }  # fmt: skip
     return ConversationResult.model_validate({**known, **changes})
 
 

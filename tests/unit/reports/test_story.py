@@ -66,13 +66,8 @@ def test_a_sentence_is_said_once() -> None:
 def test_cost_is_said_only_where_a_test_says_so() -> None:
     def change(answer: str) -> FigureChange:
         told = {
-            "name": "cost_usd",
-            "cases": 60,
-            "baseline": 1.0,
-            "candidate": 1.3,
-            "ratio": 1.3,
-            "p_value": 0.01,
-        }
+            "name": "cost_usd", "cases": 60, "baseline": 1.0, "candidate": 1.3, "ratio": 1.3, "p_value": 0.01,
+        }  # fmt: skip
         return FigureChange.model_validate({**told, "answer": answer, "reason": f"Cost {answer}."})
 
     figures = [change(answer) for answer in ("not-shown", "rose", "breaks-limit", "open")]
@@ -92,30 +87,22 @@ NEVER = CaseReruns(case_id="a")
     ("reruns", "to_do"),
     [
         (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
-        (
-            Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}),
-            "Take what Python compiled out",
-        ),
+        (Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}),
+         "Take what Python compiled out"),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (
-            Reruns(base_runs="beside", cut="the time of the run was used up"),
-            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.seconds`",
-        ),
-        (
-            Reruns(base_runs="beside", cut="the money of the run was used up"),
-            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.cost_usd`",
-        ),
-        (
-            Reruns(base_runs="beside", cut="no trial could be run"),
-            "Look at what the case does now: it never passed here. To settle it, run the job again.",
-        ),
+        (Reruns(base_runs="beside", cut="the time of the run was used up"),
+         "Look at what the case does now: it never passed here. To settle it, raise `limits.run.seconds`"),
+        (Reruns(base_runs="beside", cut="the money of the run was used up"),
+         "Look at what the case does now: it never passed here. To settle it, raise `limits.run.cost_usd`"),
+        (Reruns(base_runs="beside", cut="no trial could be run"),
+         "Look at what the case does now: it never passed here. To settle it, run the job again."),
         (Reruns(base_runs="none"), "Set `base-agent`"),
         (Reruns(base_runs="beside"), "Run the job again."),
         (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
         (None, "Run main again, then this change"),
     ],
     ids=["altered", "compiled", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
-)
+)  # fmt: skip
 def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
     told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
     assert told.to_do.startswith(to_do)
@@ -141,12 +128,6 @@ def test_what_else_keeps_a_decision_open_has_its_own_remedy() -> None:
         by_policy(GateStatus.INCONCLUSIVE, "`a` passes only by what this change expects of it.")
     )
     assert redefined.to_do.startswith("Read the cases named here: who merges this accepts")
-
-
-def test_a_case_that_a_safety_judge_blocks_is_shown_open() -> None:
-    suite = situations.unsafe().suites[0]
-    assert [row.case_id for row in suite.worse] == ["order-004"]
-    assert "#### `order-004`" in scenarios.comment(situations.unsafe()).partition("<details>")[0]
 
 
 def test_cases_that_pass_again_do_not_count_as_worse() -> None:
@@ -312,18 +293,12 @@ def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
 @pytest.mark.parametrize(
     ("text", "first", "rest"),
     [
-        (
-            "The suite a.json cannot be read: it is cut. Mend it.",
-            "the suite a.json cannot be read",
-            "It is cut. Mend it.",
-        ),
+        ("The suite a.json cannot be read: it is cut. Mend it.", "the suite a.json cannot be read",
+         "It is cut. Mend it."),
         ("a.json: line 1: it is cut. Mend it.", "a.json: line 1: it is cut", "Mend it."),
-        (
-            "The agent said `a: b. c` and ended: no answer.",
-            "the agent said `a: b. c` and ended",
-            "No answer.",
-        ),
+        ("The agent said `a: b. c` and ended: no answer.", "the agent said `a: b. c` and ended",
+         "No answer."),
     ],
-)
+)  # fmt: skip
 def test_a_heading_ends_with_a_clause_and_never_within_code(text: str, first: str, rest: str) -> None:
     assert (clause(text), rest_of(text)) == (first, rest)

@@ -20,38 +20,22 @@ HOSTILE = "\x1b[2J::error::x"
 def judged_again(**more: object) -> ReplayReport:
     summary = scenarios.run("candidate", 12, 12).summary
     same = {
-        "run_id": "candidate",
-        "dataset_id": "support",
-        "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00",
-        "judges": ["policy"],
-        "judges_from": "pack",
-        "cases": 12,
-        "replay_passed": True,
-        "summary_match": True,
-        "saved_summary": summary,
-        "replayed_summary": summary,
+        "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64,
+        "generated_at": "2026-11-22T12:00:00+00:00", "judges": ["policy"], "judges_from": "pack", "cases": 12,
+        "replay_passed": True, "summary_match": True, "saved_summary": summary, "replayed_summary": summary,
         "env_match": True,
-    }
+    }  # fmt: skip
     return ReplayReport.model_validate({**same, **more})
 
 
 def run_again(**more: object) -> ReplayExecReport:
     summary = scenarios.run("candidate", 12, 12).summary
     same = {
-        "run_id": "candidate",
-        "dataset_id": "support",
-        "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00",
-        "agent": {},
-        "trusted_by": "command line",
-        "cases": 12,
-        "execution_replay_passed": True,
-        "replay_passed": True,
-        "summary_match": True,
-        "saved_summary": summary,
-        "replayed_summary": summary,
-    }
+        "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64,
+        "generated_at": "2026-11-22T12:00:00+00:00", "agent": {}, "trusted_by": "command line", "cases": 12,
+        "execution_replay_passed": True, "replay_passed": True, "summary_match": True,
+        "saved_summary": summary, "replayed_summary": summary,
+    }  # fmt: skip
     return ReplayExecReport.model_validate({**same, **more})
 
 
