@@ -287,33 +287,15 @@ def unchanged() -> EvaluationReport:
 
 
 def failing_rows(number: int) -> list[CaseResultRow]:
-    return [
-        {
-            "case_id": f"order-{position:03}",
-            "trial": 0,
-            "outcome": "failed",
-            "passed": False,
-            "hard_failed": True,
-            "score": 0.5,
-            "verdicts": [
-                {
-                    "judge_id": "policy",
-                    "case_id": f"order-{position:03}",
-                    "outcome": "failed",
-                    "passed": False,
-                    "score": 0.0,
-                    "reason": "required tool lookup_order was never called",
-                    "hard": True,
-                    "failure": "policy_violation",
-                    "evidence_refs": [],
-                    "evidence": {},
-                    "weight": 1.0,
-                    "category": None,
-                }
-            ],
-        }
-        for position in range(number)
-    ]
+    reason = "required tool lookup_order was never called"
+    verdict = {
+        "judge_id": "policy", "outcome": "failed", "passed": False, "score": 0.0, "reason": reason,
+        "hard": True, "failure": "policy_violation", "evidence_refs": [], "evidence": {}, "weight": 1.0,
+        "category": None,
+    }  # fmt: skip
+    facts = {"trial": 0, "outcome": "failed", "passed": False, "hard_failed": True, "score": 0.5}
+    ids = [f"order-{position:03}" for position in range(number)]
+    return [{"case_id": name, **facts, "verdicts": [{"case_id": name, **verdict}]} for name in ids]  # type: ignore[misc]
 
 
 def first_run() -> EvaluationReport:
@@ -361,6 +343,15 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
     return rows, changes
 
 
+def escalating(before: int, now: int) -> Cluster:
+    """So many cases that fail alike."""
+    return Cluster(
+        cluster="policy:forbidden", judge_id="policy", reason="forbidden tool escalate was called",
+        baseline_count=before, candidate_count=now, delta=now - before,
+        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
+    )  # fmt: skip
+
+
 def regressed_suite(**more: Any) -> SuiteReport:
     before, now = run("baseline", 200, 184, 4, sha=BASE), run("candidate", 202, 184, 6)
     rows, changes = three_regressions()
@@ -385,17 +376,7 @@ def regressed_suite(**more: Any) -> SuiteReport:
             ],
             shifts=[metric("cost_usd", 0.42, 0.58)],
         ),
-        clusters=[
-            Cluster(
-                cluster="policy:forbidden",
-                judge_id="policy",
-                reason="forbidden tool escalate was called",
-                baseline_count=1,
-                candidate_count=3,
-                delta=2,
-                suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
-            )
-        ],
+        clusters=[escalating(1, 3)],
         judges=[
             metric("policy", 0.92, 0.92),
             metric("regex", 1.0, 0.995),
@@ -419,22 +400,8 @@ def many_regressed(number: int = 500) -> EvaluationReport:
     ]
     message = f"{number} cases regressed, none allowed."
     broken = [rule("max_regressed_cases", 0, number, False, message=message)]
-    alike = Cluster(
-        cluster="policy:forbidden",
-        judge_id="policy",
-        reason="forbidden tool escalate was called",
-        baseline_count=0,
-        candidate_count=number,
-        delta=number,
-        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
-    )
-    return report(
-        suite(
-            decision=decision(GateStatus.FAILED, broken),
-            candidate=now,
-            comparison=comparison(before, now, rows, clusters=[alike]),
-        )
-    )
+    compared = comparison(before, now, rows, clusters=[escalating(0, number)])
+    return report(suite(decision=decision(GateStatus.FAILED, broken), candidate=now, comparison=compared))
 
 
 def many_behave_otherwise(number: int, *, kept: int = 200) -> EvaluationReport:
@@ -510,14 +477,8 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         candidate_models=[evil, evil],
         model_changed=True,
     )
-    cluster = Cluster(
-        cluster=evil,
-        judge_id=evil,
-        reason=evil,
-        baseline_count=0,
-        candidate_count=2,
-        delta=2,
-        suggested_fix=evil,
+    cluster = escalating(0, 2).model_copy(
+        update=dict.fromkeys(("cluster", "judge_id", "reason", "suggested_fix"), evil)
     )
     failing = failing_rows(1)
     failing[0]["case_id"] = failing[0]["verdicts"][0]["judge_id"] = failing[0]["verdicts"][0]["reason"] = evil
@@ -614,26 +575,17 @@ def nothing_shared() -> EvaluationReport:
     ids = [f"order-{number:03}" for number in range(12)]
     before: dict[str, Said] = dict.fromkeys([*ids[:9], "gone"], "passed")
     now: dict[str, Said] = dict.fromkeys(ids, "passed") | {ids[0]: "failed", ids[11]: "failed"}
+    about = {"dataset_id": "support", "started_at": NOW}
     defined = {case_id: {"definition_digest": "other"} for case_id in ids}
-    runs = [
-        view(said, index=index, run_id=f"run-{name}", dataset_id="support", git_commit=sha, started_at=NOW)
-        for said, index, name, sha in (
-            (before, None, "baseline", BASE),
-            (now, defined, "candidate", HEAD),
-        )
-    ]
-    candidate = runs[1].reference()
+    baseline = view(before, run_id="run-baseline", git_commit=BASE, **about)
+    candidate = view(now, index=defined, run_id="run-candidate", git_commit=HEAD, **about)
     rows = failing_rows(12)
-    return report(
-        suite(
-            decision=by_policy(
-                GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
-            ),
-            candidate=candidate,
-            comparison=compare(*runs, generated_at=NOW),
-            failing=[rows[0], rows[11]],
-        )
+    decided = by_policy(
+        GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
     )
+    compared = compare(baseline, candidate, generated_at=NOW)
+    own = {"candidate": candidate.reference(), "failing": [rows[0], rows[11]]}
+    return report(suite(decision=decided, comparison=compared, **own))
 
 
 def rules_changed() -> EvaluationReport:
