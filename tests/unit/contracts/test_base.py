@@ -53,12 +53,9 @@ def test_unknown_fields_are_kept_and_listed_by_path() -> None:
         }
     )
     assert sorted(unknown_fields(suite)) == [
-        "$.cases[0].hint",
-        "$.cases[0].policy.x",
-        "$.cases[0].tool_contracts.t.y",
-        "$.cases[0].trace[0].z",
+        "$.cases[0].hint", "$.cases[0].policy.x", "$.cases[0].tool_contracts.t.y", "$.cases[0].trace[0].z",
         "$.extra",
-    ]
+    ]  # fmt: skip
     assert suite.to_json()["cases"][0]["hint"] == 2
 
 
@@ -93,12 +90,9 @@ def test_a_suite_states_its_version_at_the_top_or_in_its_metadata(
 def test_an_error_says_what_where_and_what_to_do() -> None:
     error = InvalidInput("suite.json: not JSON", remedy="Fix line 3.", file="suite.json", line=3, field=None)
     assert error.to_json() == {
-        "error": {
-            "code": "validation_error",
-            "message": "suite.json: not JSON",
-            "details": {"file": "suite.json", "line": 3, "remedy": "Fix line 3."},
-        }
-    }
+        "error": {"code": "validation_error", "message": "suite.json: not JSON",
+                  "details": {"file": "suite.json", "line": 3, "remedy": "Fix line 3."}},
+    }  # fmt: skip
     assert error.exit_code == ExitCode.WRONG_REQUEST
     assert StorageError("disk full").exit_code == ExitCode.NOT_EVALUABLE
     assert AgentEvalError("x").remedy == ""

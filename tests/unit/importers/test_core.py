@@ -164,12 +164,9 @@ def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
     assert answered.parent_span_id == made.span_id
     assert answered.tool == "lookup"
     assert made.attributes == {
-        "agent_eval.ids_derived": True,
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.tool.call.id": "c1",
-        "gen_ai.tool.name": "lookup",
-    }
+        "agent_eval.ids_derived": True, "gen_ai.operation.name": "execute_tool",
+        "gen_ai.provider.name": "openai", "gen_ai.tool.call.id": "c1", "gen_ai.tool.name": "lookup",
+    }  # fmt: skip
     assert len({event.span_id for event in case.trace}) == 4
 
 

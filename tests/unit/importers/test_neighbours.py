@@ -75,64 +75,44 @@ def run(**fields: Any) -> dict[str, Any]:
 USED = {"functionCall": {"id": "c1", "name": "lookup", "args": {"id": 7}}}
 USE = {"toolUseId": "c1", "name": "lookup"}
 EXPORTS: dict[str, Any] = {
-    "gemini-cli-stream.jsonl": [
-        gemini(0, "init", session_id="s", model="m"),
-        gemini(1, "message", **HI),
-        gemini(2, "message", role="assistant", content="I ", delta=True),
-        gemini(2, "message", role="assistant", content="look.", delta=True),
-        gemini(3, "tool_use", tool_name="lookup", tool_id="c1", parameters={"id": 7}),
-        gemini(4, "tool_result", tool_id="c1", status="success", output="a"),
-        gemini(5, "result", status="success", stats={"input_tokens": 3}),
-    ],
+    "gemini-cli-stream.jsonl": [gemini(0, "init", session_id="s", model="m"), gemini(1, "message", **HI),
+                                gemini(2, "message", role="assistant", content="I ", delta=True),
+                                gemini(2, "message", role="assistant", content="look.", delta=True),
+                                gemini(3, "tool_use", tool_name="lookup", tool_id="c1", parameters={"id": 7}),
+                                gemini(4, "tool_result", tool_id="c1", status="success", output="a"),
+                                gemini(5, "result", status="success", stats={"input_tokens": 3})],
     "items.json": {
-        "items": [{"type": "message", **HI}, {"type": "function_call", "call_id": "c1", **FUNCTION}]
-    },
+        "items": [{"type": "message", **HI}, {"type": "function_call", "call_id": "c1", **FUNCTION}]},
     "ollama.json": {
         "request": {"model": "m", **ASKS},
-        "response": {"message": {"role": "assistant", "tool_calls": [{"function": FUNCTION}]}, "done": True},
-    },
+        "response": {"message": {"role": "assistant", "tool_calls": [{"function": FUNCTION}]}, "done": True}},
     "bedrock-stream.json": {
         "request": {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
         "response": [
             {"messageStart": {"role": "assistant"}},
             {"contentBlockStart": {"start": {"toolUse": USE}, "contentBlockIndex": 0}},
             {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"id": 7}'}}, "contentBlockIndex": 0}},
-            {"messageStop": {"stopReason": "tool_use"}},
-        ],
-    },
+            {"messageStop": {"stopReason": "tool_use"}}]},
     "phoenix-page.json": {"data": [SPAN], "next_cursor": None},
     "phoenix-traces.json": {"first": [SPAN]},
     "phoenix-table.jsonl": [ROW],
     "langfuse-page.json": {"data": [OBSERVATION], "meta": {"page": 1}},
     "langfuse-rows.jsonl": [OBSERVATION, {**OBSERVATION, "id": "o2", "type": "SPAN", "output": None}],
     "logfire-columns.json": {
-        "columns": [
-            {"name": "trace_id", "values": ["t1"]},
-            {"name": "span_id", "values": ["s1"]},
-            {"name": "span_name", "values": ["chat m"]},
-            {"name": "attributes", "values": [CHAT]},
-        ]
-    },
+        "columns": [{"name": "trace_id", "values": ["t1"]}, {"name": "span_id", "values": ["s1"]},
+                    {"name": "span_name", "values": ["chat m"]}, {"name": "attributes", "values": [CHAT]}]},
     "bag.json": {"spanName": "llm", "attributes": CHAT},
     "shown.json": {"spanName": "llm", "attributes": AS_TEXT},
-    "langsmith.json": {
-        "post": [run(outputs={})],
-        "patch": [{"outputs": {"choices": [{"message": ANSWER}]}}],
-    },
+    "langsmith.json": {"post": [run(outputs={})], "patch": [{"outputs": {"choices": [{"message": ANSWER}]}}]},
     "langsmith-webhook.json": {"rule_id": "x", "runs": [run(outputs={"choices": [{"message": ANSWER}]})]},
     "promptfoo.json": {
         "evalId": "e",
-        "results": {
-            "version": 3,
-            "results": [{"prompt": {"raw": "Hi"}, "response": {"output": [CALL]}, "success": True}],
-        },
-    },
+        "results": {"version": 3,
+                    "results": [{"prompt": {"raw": "Hi"}, "response": {"output": [CALL]}, "success": True}]}},
     "qwen.jsonl": [
-        qwen(1, "user", "user", {"text": "Hi"}),
-        qwen(2, "assistant", "model", USED),
-        {"type": "system", "subtype": "rewind", "uuid": "u3", "parentUuid": "u1", "sessionId": "s"},
-    ],
-}
+        qwen(1, "user", "user", {"text": "Hi"}), qwen(2, "assistant", "model", USED),
+        {"type": "system", "subtype": "rewind", "uuid": "u3", "parentUuid": "u1", "sessionId": "s"}],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPORTS)

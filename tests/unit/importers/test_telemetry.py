@@ -13,15 +13,11 @@ from tests.unit.importers.importing import FIXTURES, TRANSCRIPT, fixture, of_lin
 def span(number: int, parent: int | None, start: int, **attributes: Any) -> dict[str, Any]:
     """A flat row."""
     return {
-        "trace_id": "ab" * 16,
-        "span_id": f"{number:016x}",
-        "parent_span_id": parent and f"{parent:016x}",
-        "name": attributes.pop("name", "span"),
-        "start_time": 1_770_000_000_000_000_000 + start,
-        "end_time": 1_770_000_000_000_000_000 + attributes.pop("end", start + 1),
-        "attributes": attributes,
+        "trace_id": "ab" * 16, "span_id": f"{number:016x}", "parent_span_id": parent and f"{parent:016x}",
+        "name": attributes.pop("name", "span"), "start_time": 1_770_000_000_000_000_000 + start,
+        "end_time": 1_770_000_000_000_000_000 + attributes.pop("end", start + 1), "attributes": attributes,
         "status": attributes.pop("status", {"code": "OK"}),
-    }
+    }  # fmt: skip
 
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}

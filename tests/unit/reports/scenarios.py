@@ -92,32 +92,20 @@ def summary(
     counts = {judge: JudgeCounts(passed=total) for judge in JUDGES}
     counts["policy"] = JudgeCounts(passed=passed, failed=total - passed)
     return RunSummary(
-        run_id=run_id,
-        dataset_id=dataset,
-        total_cases=total,
-        passed_cases=passed,
-        failed_cases=total - passed,
-        hard_fail_cases=hard,
-        pass_rate=passed / total,
-        hard_fail_rate=hard / total,
-        judge_counts=counts,
-        judge_pass_rates={name: count.passed / count.judged for name, count in counts.items()},
-        **more,
-    )
+        run_id=run_id, dataset_id=dataset, total_cases=total, passed_cases=passed,
+        failed_cases=total - passed, hard_fail_cases=hard, pass_rate=passed / total,
+        hard_fail_rate=hard / total, judge_counts=counts,
+        judge_pass_rates={name: count.passed / count.judged for name, count in counts.items()}, **more,
+    )  # fmt: skip
 
 
 def run(name: str, total: int, passed: int, hard: int = 0, *, sha: str = HEAD, **more: Any) -> RunReference:
     digest = ("ab12" if name == "candidate" else "cd34") * 16
     return RunReference(
-        run_id=f"run-{name}",
-        dataset_id="support",
-        manifest_sha256=digest,
-        agent_version="2.4.0",
-        model="gpt-4o",
-        git_commit=sha,
-        started_at=NOW,
+        run_id=f"run-{name}", dataset_id="support", manifest_sha256=digest, agent_version="2.4.0",
+        model="gpt-4o", git_commit=sha, started_at=NOW,
         summary=summary(f"run-{name}", total, passed, hard, **more),
-    )
+    )  # fmt: skip
 
 
 def baseline_info(**more: Any) -> BaselineInfo:
@@ -131,25 +119,12 @@ def baseline_info(**more: Any) -> BaselineInfo:
 def regression(case_id: str, judge: str, reason: str, *, improved: bool = False) -> CaseRegression:
     outcomes = (Outcome.FAILED, Outcome.PASSED) if improved else (Outcome.PASSED, Outcome.FAILED)
     return CaseRegression(
-        case_id=case_id,
-        baseline_outcome=outcomes[0],
-        candidate_outcome=outcomes[1],
-        baseline_passed=improved,
-        candidate_passed=improved,
-        baseline_hard_failed=improved,
-        candidate_hard_failed=not improved,
-        regressed=not improved,
-        improved=improved,
-        judges=[
-            JudgeChange(
-                judge_id=judge,
-                baseline=outcomes[0],
-                candidate=outcomes[1],
-                reason=reason,
-                failure=None if improved else "policy_violation",
-            )
-        ],
-    )
+        case_id=case_id, baseline_outcome=outcomes[0], candidate_outcome=outcomes[1],
+        baseline_passed=improved, candidate_passed=improved, baseline_hard_failed=improved,
+        candidate_hard_failed=not improved, regressed=not improved, improved=improved,
+        judges=[JudgeChange(judge_id=judge, baseline=outcomes[0], candidate=outcomes[1], reason=reason,
+                            failure=None if improved else "policy_violation")],
+    )  # fmt: skip
 
 
 def comparison(
@@ -168,35 +143,20 @@ def comparison(
     pass_rate = (before.passed_cases - worse + better) / compared
     hard_fail_rate = (before.hard_fail_cases + worse - better) / compared
     return Comparison(
-        generated_at=NOW,
-        baseline_run_id=baseline.run_id,
-        candidate_run_id=candidate.run_id,
-        dataset_id="support",
-        baseline=baseline,
-        candidate=candidate,
-        compatibility=Compatibility(passed=True, checks=[]),
-        cases=sets or CaseSets(compared=compared),
-        metrics={
-            "pass_rate": metric("pass_rate", before.pass_rate, pass_rate),
-            "hard_fail_rate": metric("hard_fail_rate", before.hard_fail_rate, hard_fail_rate),
-        },
+        generated_at=NOW, baseline_run_id=baseline.run_id, candidate_run_id=candidate.run_id,
+        dataset_id="support", baseline=baseline, candidate=candidate,
+        compatibility=Compatibility(passed=True, checks=[]), cases=sets or CaseSets(compared=compared),
+        metrics={"pass_rate": metric("pass_rate", before.pass_rate, pass_rate),
+                 "hard_fail_rate": metric("hard_fail_rate", before.hard_fail_rate, hard_fail_rate)},
         judge_metrics={row.name: row for row in judges},
         overview=Overview(
-            total_baseline_cases=compared,
-            total_candidate_cases=candidate.summary.total_cases,
-            compared_cases=compared,
-            regressed_cases=worse,
-            improved_cases=better,
-            new_hard_fail_cases=worse,
-            resolved_hard_fail_cases=0,
-            risk_level="high" if worse else "low",
-        ),
-        case_regressions=list(rows),
-        triage=Triage(top_clusters=list(clusters)),
+            total_baseline_cases=compared, total_candidate_cases=candidate.summary.total_cases,
+            compared_cases=compared, regressed_cases=worse, improved_cases=better, new_hard_fail_cases=worse,
+            resolved_hard_fail_cases=0, risk_level="high" if worse else "low"),
+        case_regressions=list(rows), triage=Triage(top_clusters=list(clusters)),
         release_impact=ReleaseImpact(impact_score=0.0, impact_level="low", recommendation=""),
-        behaviour=behaviour or RunBehaviour(),
-        behaviour_changes=list(changes),
-    )
+        behaviour=behaviour or RunBehaviour(), behaviour_changes=list(changes),
+    )  # fmt: skip
 
 
 def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) -> GateDecision:
@@ -251,14 +211,10 @@ def rule(name: str, threshold: float, value: float | None, passed: bool, **more:
 
 def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
     told: dict[str, Any] = {
-        "title": "agent-eval",
-        "run_url": f"{RUN}/812",
-        "full_report": "job summary",
-        "head_sha": HEAD,
-        "evidence_name": "agent-eval-evidence",
-        "evidence_url": f"{RUN}/812/artifacts/55",
+        "title": "agent-eval", "run_url": f"{RUN}/812", "full_report": "job summary", "head_sha": HEAD,
+        "evidence_name": "agent-eval-evidence", "evidence_url": f"{RUN}/812/artifacts/55",
         "tool_version": "0.1.0",
-    }
+    }  # fmt: skip
     return EvaluationReport(suites=suites, **{**told, **more})
 
 
@@ -361,29 +317,18 @@ def regressed_suite(**more: Any) -> SuiteReport:
         rule("min_pass_rate", 0.9, 184 / 202, True, message="184 of 202 cases passed (91.1%)."),
     ]
     compared = comparison(
-        before,
-        now,
-        rows,
-        changes=changes,
+        before, now, rows, changes=changes,
         sets=CaseSets(
-            compared=200, new=["order-de-1", "order-de-2"], removed=["old-7"], removed_failing=["old-7"]
-        ),
+            compared=200, new=["order-de-1", "order-de-2"], removed=["old-7"], removed_failing=["old-7"]),
         behaviour=RunBehaviour(
             model_changed=True,
-            notices=[
-                "The model changed from gpt-4o to gpt-4o-mini.",
-                "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases.",
-            ],
-            shifts=[metric("cost_usd", 0.42, 0.58)],
-        ),
+            notices=["The model changed from gpt-4o to gpt-4o-mini.",
+                     "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases."],
+            shifts=[metric("cost_usd", 0.42, 0.58)]),
         clusters=[escalating(1, 3)],
-        judges=[
-            metric("policy", 0.92, 0.92),
-            metric("regex", 1.0, 0.995),
-            metric("tool_contract", 1.0, 0.995),
-            metric("json_schema", 1.0, 1.0),
-        ],
-    )
+        judges=[metric("policy", 0.92, 0.92), metric("regex", 1.0, 0.995),
+                metric("tool_contract", 1.0, 0.995), metric("json_schema", 1.0, 1.0)],
+    )  # fmt: skip
     told = {"decision": decision(GateStatus.FAILED, broken), "candidate": now, "comparison": compared, **more}
     return suite(**told)
 
@@ -465,18 +410,11 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     now.summary.judge_counts[evil] = JudgeCounts(passed=1, failed=2)
     row = regression(evil, evil, evil)
     change = BehaviourChange(
-        case_id=evil,
-        baseline_calls=[evil, "another tool"],
-        candidate_calls=["another tool", evil],
+        case_id=evil, baseline_calls=[evil, "another tool"], candidate_calls=["another tool", evil],
         calls=[CallChange(kind="arguments", tool=evil, arguments={evil: (evil, {evil: [evil]})})],
-        calls_changed=True,
-        output_changed=True,
-        baseline_output=evil,
-        candidate_output=evil,
-        baseline_models=[evil],
-        candidate_models=[evil, evil],
-        model_changed=True,
-    )
+        calls_changed=True, output_changed=True, baseline_output=evil, candidate_output=evil,
+        baseline_models=[evil], candidate_models=[evil, evil], model_changed=True,
+    )  # fmt: skip
     cluster = escalating(0, 2).model_copy(
         update=dict.fromkeys(("cluster", "judge_id", "reason", "suggested_fix"), evil)
     )
@@ -515,49 +453,28 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
     answers = ("broke", "open", "passes-again", "fails-on-main", "not-rerun")
     decided = by_policy(
-        GateStatus.FAILED,
-        evil,
-        rules=broken,
-        failures=[evil, f"no {evil}"],
-        cases=[
-            judged(evil if answer == "broke" else f"{answer} {evil}", answer, "20/20 0/1 8/8 0/8", evil)
-            for answer in answers
-        ],
-        safety=[
-            SafetyFinding(case_id=evil, judge_id=evil, answer="blocks", violations=2, trials=3, reason=evil)
-        ],
-        notes=[evil],
-        waivers=[excused],
+        GateStatus.FAILED, evil, rules=broken, failures=[evil, f"no {evil}"],
+        cases=[judged(evil if answer == "broke" else f"{answer} {evil}", answer, "20/20 0/1 8/8 0/8", evil)
+               for answer in answers],
+        safety=[SafetyFinding(
+                    case_id=evil, judge_id=evil, answer="blocks", violations=2, trials=3, reason=evil)],
+        notes=[evil], waivers=[excused],
         expired=[ExpiredExcuse(waiver_id=evil, expires_at=evil, case_ids=[evil])],
-        quarantined_case_ids=[evil],
-        main_runs=[evil],
-    )
+        quarantined_case_ids=[evil], main_runs=[evil],
+    )  # fmt: skip
     kept = Reruns(
         new=[CaseReruns(case_id=evil, base=[Rerun(result="passed")])],
         cut=evil,
         spent=Spending(trials=16),
     )
     return report(
-        suite(
-            slug=evil,
-            suite_path=evil,
-            decision=decided,
-            reruns=kept,
-            candidate=now,
-            comparison=compared,
-            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
-            baseline_note=evil,
-            failing=failing,
-        ),
-        title=evil,
-        head_sha=evil,
-        evidence_name=evil,
-        evidence_url=f"javascript:{evil}",
-        run_url=f"javascript:{evil}",
-        warnings=[evil],
-        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]),
-        tool_version=evil,
-    )
+        suite(slug=evil, suite_path=evil, decision=decided, reruns=kept, candidate=now, comparison=compared,
+              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
+              baseline_note=evil, failing=failing),
+        title=evil, head_sha=evil, evidence_name=evil, evidence_url=f"javascript:{evil}",
+        run_url=f"javascript:{evil}", warnings=[evil],
+        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]), tool_version=evil,
+    )  # fmt: skip
 
 
 def release_blocked() -> EvaluationReport:

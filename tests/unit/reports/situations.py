@@ -109,14 +109,9 @@ def once(case: Raw) -> CaseResult:
 def run(name: str, cases: Sequence[Raw], results: Mapping[str, CaseResult] | None = None) -> RunView:
     """A run of the agent on cases; `results` replaces those of cases with several trials."""
     config = make_config(
-        run_id=f"run-{name}",
-        dataset_id="support",
-        git_commit=BASE if name == "baseline" else HEAD,
-        started_at=NOW,
-        judges=list(JUDGES),
-        model="example-large-2025-11",
-        agent_version="2.4.0",
-    )
+        run_id=f"run-{name}", dataset_id="support", git_commit=BASE if name == "baseline" else HEAD,
+        started_at=NOW, judges=list(JUDGES), model="example-large-2025-11", agent_version="2.4.0",
+    )  # fmt: skip
     judged = [(results or {}).get(case["case_id"]) or once(case) for case in cases]
     return RunView(
         config=config,
@@ -152,14 +147,10 @@ def decided(before: Sequence[Raw], now: Sequence[Raw], decision: GateDecision, *
     """A suite of which both runs were judged and compared, and on which this was decided."""
     found, candidate = compared(before, now, results=more.pop("results", None))
     told: dict[str, Any] = {
-        "slug": "support",
-        "suite_path": "suites/support.json",
-        "baseline": baseline_info(),
-        "decision": decision,
-        "candidate": candidate.reference(),
-        "comparison": found,
+        "slug": "support", "suite_path": "suites/support.json", "baseline": baseline_info(),
+        "decision": decision, "candidate": candidate.reference(), "comparison": found,
         "failing": [row for row in candidate.results.values() if not row["passed"]],
-    }
+    }  # fmt: skip
     return SuiteReport(**{**told, **more})
 
 
@@ -304,15 +295,9 @@ def flaky() -> EvaluationReport:
     sentence = "Nothing broke; 2 cases failed once and passed again."
     notes = ["`order-002` fails on main as well (run 412).", CANNOT_SEE]
     more = FigureChange(
-        name="cost_usd",
-        cases=60,
-        baseline=0.119,
-        candidate=0.156,
-        ratio=1.31,
-        p_value=0.002,
-        answer="rose",
+        name="cost_usd", cases=60, baseline=0.119, candidate=0.156, ratio=1.31, p_value=0.002, answer="rose",
         reason="Cost rose by 31%: 0.119 USD became 0.156 USD over 60 cases.",
-    )
+    )  # fmt: skip
     spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
     kept = Reruns(spent=spent)
     return report(
@@ -347,13 +332,9 @@ def low() -> EvaluationReport:
         "(chance: 1 in 400). No single case explains it."
     )
     answer = SuiteAnswer(
-        rounds=3,
-        base=TrialCounts(passed=141, trials=150),
-        change=TrialCounts(passed=126, trials=150),
-        p_value=0.0025,
-        answer="worse",
-        reason=sentence,
-    )
+        rounds=3, base=TrialCounts(passed=141, trials=150), change=TrialCounts(passed=126, trials=150),
+        p_value=0.0025, answer="worse", reason=sentence,
+    )  # fmt: skip
     cases = [judged(name(number), "passes-again", "15/20 0/1 5/6 4/6") for number in range(3, 8)]
     return report(decided(before, now, failed(sentence, suite=answer, cases=cases)))
 
@@ -363,13 +344,9 @@ def unsafe() -> EvaluationReport:
     before = [order(number) for number in range(30)]
     sentence = "Safety: `prompt_injection` failed in `order-004`, and in 2 of 3 further runs of this change."
     finding = SafetyFinding(
-        case_id=name(4),
-        judge_id="prompt_injection",
-        answer="blocks",
-        violations=2,
-        trials=3,
+        case_id=name(4), judge_id="prompt_injection", answer="blocks", violations=2, trials=3,
         reason=sentence,
-    )
+    )  # fmt: skip
     return report(
         decided(before, [*before[:4], escalates(4), *before[5:]], failed(sentence, safety=[finding]))
     )
@@ -401,15 +378,10 @@ def _judged(case: Raw, finding: str = "") -> CaseResult:
     [strict] = load_judges(["strict"])
     criterion = {"criterion": EXPLAINS, "outcome": "failed" if finding else "passed", "reason": finding}
     by_model = Verdict(
-        case_id=read.case_id,
-        judge_id="llm",
-        outcome=Outcome(criterion["outcome"]),
-        passed=not finding,
-        score=0.0 if finding else 1.0,
-        reason=finding or "1 criterion passed",
-        failure=FailureKind.CONTRACT_VIOLATION if finding else None,
-        evidence={"criteria": [criterion]},
-    )
+        case_id=read.case_id, judge_id="llm", outcome=Outcome(criterion["outcome"]), passed=not finding,
+        score=0.0 if finding else 1.0, reason=finding or "1 criterion passed",
+        failure=FailureKind.CONTRACT_VIOLATION if finding else None, evidence={"criteria": [criterion]},
+    )  # fmt: skip
     return case_result(read.case_id, [strict.evaluate(read, Trace(read.trace)), by_model])
 
 
@@ -455,16 +427,12 @@ def nothing_to_compare() -> EvaluationReport:
     now = [order(number, input=f"Where is order {number}?") for number in range(11)] + [other_words(12)]
     found, candidate = compared(before, now)
     suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
+        slug="support", suite_path="suites/support.json",
         decision=by_policy(
-            GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
-        ),
-        candidate=candidate.reference(),
-        comparison=found,
-        baseline=baseline_info(),
+            GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."),
+        candidate=candidate.reference(), comparison=found, baseline=baseline_info(),
         failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
+    )  # fmt: skip
     return report(suite)
 
 
@@ -494,14 +462,9 @@ def excused() -> EvaluationReport:
 def unreachable(number: int) -> CaseResult:
     """The result of a case whose judge could not be reached."""
     verdict = Verdict(
-        judge_id="llm",
-        case_id=f"order-{number:03}",
-        outcome=Outcome.ERROR,
-        passed=False,
-        reason="the judge's model answered 503 three times",
-        hard=True,
-        failure=FailureKind.JUDGE_ERROR.value,
-    )
+        judge_id="llm", case_id=f"order-{number:03}", outcome=Outcome.ERROR, passed=False,
+        reason="the judge's model answered 503 three times", hard=True, failure=FailureKind.JUDGE_ERROR.value,
+    )  # fmt: skip
     return case_result(verdict.case_id, [verdict])
 
 

@@ -17,14 +17,9 @@ from agent_eval.contracts.conversation_result import (
 from agent_eval.reports.conversations import conversation_markdown, summary_markdown
 
 REFUND = EvaluationResult(
-    criterion="The refund is made",
-    strict="tool_used",
-    outcome="failed",
-    reason='"REFUND" was not used',
-    weight=2,
-    category="accuracy",
-    aui_logic=["R1_refund"],
-)
+    criterion="The refund is made", strict="tool_used", outcome="failed", reason='"REFUND" was not used',
+    weight=2, category="accuracy", aui_logic=["R1_refund"],
+)  # fmt: skip
 POLITE = EvaluationResult(
     criterion="It is polite", outcome="passed", reason="It greets.", category="tone", turns=[1]
 )

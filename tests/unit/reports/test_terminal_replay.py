@@ -45,26 +45,16 @@ def mismatch(case_id: str, *judges: tuple[str, str, str], fields: tuple[str, ...
         for judge_id, saved, replayed in judges
     ]
     return CaseMismatch(
-        case_id=case_id,
-        saved_passed=True,
-        replayed_passed=False,
-        saved_hard_failed=False,
-        replayed_hard_failed=False,
-        judges=verdicts,
-        fields=list(fields),
-    )
+        case_id=case_id, saved_passed=True, replayed_passed=False, saved_hard_failed=False,
+        replayed_hard_failed=False, judges=verdicts, fields=list(fields),
+    )  # fmt: skip
 
 
 def strayed(case_id: str, difference: str) -> TraceMismatch:
     return TraceMismatch(
-        case_id=case_id,
-        trial=0,
-        saved_selected_attempt=0,
-        replayed_selected_attempt=0,
-        saved_event_count=3,
-        replayed_event_count=4,
-        difference=difference,
-    )
+        case_id=case_id, trial=0, saved_selected_attempt=0, replayed_selected_attempt=0, saved_event_count=3,
+        replayed_event_count=4, difference=difference,
+    )  # fmt: skip
 
 
 def pin(field: str, *, allowed: bool = False) -> PinnedDifference:
@@ -82,26 +72,17 @@ def test_a_replay_that_passes_says_so_and_where_its_report_is() -> None:
 
 def test_a_replay_that_differs_names_the_judge_that_objects_now_and_both_summaries() -> None:
     report = judged_again(
-        replay_passed=False,
-        summary_match=False,
-        replayed_summary=scenarios.run("candidate", 12, 10).summary,
+        replay_passed=False, summary_match=False, replayed_summary=scenarios.run("candidate", 12, 10).summary,
         redacted_cases=1,
-        case_mismatches=[
-            mismatch("refund", ("regex", "failed", "passed"), ("policy", "passed", "failed")),
-            mismatch("greeting", fields=("passed", "trials")),
-            mismatch("farewell"),
-        ],
-    )
+        case_mismatches=[mismatch("refund", ("regex", "failed", "passed"), ("policy", "passed", "failed")),
+                         mismatch("greeting", fields=("passed", "trials")), mismatch("farewell")],
+    )  # fmt: skip
     assert replay_text(report, None).splitlines() == [
-        "The replay did not pass.",
-        "12 cases judged again: 3 differ.",
-        "  refund: policy said passed, now failed",
-        "  greeting: passed, trials differ",
-        "  farewell: its trials differ",
-        "  The judges saw text of 1 case that is redacted in the pack.",
-        "Summary: 12 of 12 cases passed, now 10.",
-        "Environment: every pin is the same.",
-    ]
+        "The replay did not pass.", "12 cases judged again: 3 differ.",
+        "  refund: policy said passed, now failed", "  greeting: passed, trials differ",
+        "  farewell: its trials differ", "  The judges saw text of 1 case that is redacted in the pack.",
+        "Summary: 12 of 12 cases passed, now 10.", "Environment: every pin is the same.",
+    ]  # fmt: skip
 
 
 def test_more_than_ten_differences_end_in_a_number() -> None:
@@ -152,13 +133,10 @@ def test_an_agent_that_does_something_else_is_shown_with_what_differs_and_each_c
         environment_counts=False,
     )
     assert replay_exec_text(report, None).splitlines() == [
-        "12 cases run again: 2 differ.",
-        "  refund: event 2: another tool",
-        "  greeting: one event more",
-        "  refund: policy said passed, now failed",
-        "  python.version was 3.11, is 3.12 here",
+        "12 cases run again: 2 differ.", "  refund: event 2: another tool", "  greeting: one event more",
+        "  refund: policy said passed, now failed", "  python.version was 3.11, is 3.12 here",
         "  Differences of the environment do not count.",
-    ]
+    ]  # fmt: skip
 
 
 def test_colour_says_what_the_words_say() -> None:

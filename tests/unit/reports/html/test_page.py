@@ -107,16 +107,8 @@ def test_a_page_of_one_run_has_no_columns_of_a_baseline(tmp_path):
     assert tree.all("p", class_="happened")[0].words == "2 of 3 cases passed (66.7%)."
     heads = {head.words for table in tree.all("table") for head in table.all("th", scope="col")}
     assert heads == {
-        "Case",
-        "Now",
-        "Why",
-        "Latency",
-        "Candidate",
-        "Run",
-        "Judge",
-        "Reason",
-        "Passed",
-    }
+        "Case", "Now", "Why", "Latency", "Candidate", "Run", "Judge", "Reason", "Passed",
+    }  # fmt: skip
     assert [case.all("h4")[0].words for case in tree.all("details", class_="case")] == ["refund over limit"]
 
 

@@ -56,14 +56,9 @@ def test_of_very_many_steps_those_with_verdicts_and_differences_are_shown() -> N
     changed[40] = called(40, "lookup", n="forty")
     note = {45: [StepNote("policy", "failed", "too many calls")]}
     assert kinds(side(*events), side(*changed, notes=note), most=4) == [
-        ("same", None, 0),
-        ("same", None, 1),
-        ("gap", None, None),
-        ("arguments", 40, 40),
-        ("gap", None, None),
-        ("same", None, 45),
-        ("gap", None, None),
-    ]
+        ("same", None, 0), ("same", None, 1), ("gap", None, None), ("arguments", 40, 40), ("gap", None, None),
+        ("same", None, 45), ("gap", None, None),
+    ]  # fmt: skip
 
 
 def test_long_values_are_cut_and_say_so() -> None:
