@@ -17,26 +17,22 @@ from tests.unit.reports import scenarios
 HOSTILE = "\x1b[2J::error::x"
 
 
+SUMMARY = scenarios.run("candidate", 12, 12).summary
+SAME = {
+    "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64, "cases": 12,
+    "generated_at": "2026-11-22T12:00:00+00:00", "replay_passed": True, "summary_match": True,
+    "saved_summary": SUMMARY, "replayed_summary": SUMMARY,
+}  # fmt: skip
+
+
 def judged_again(**more: object) -> ReplayReport:
-    summary = scenarios.run("candidate", 12, 12).summary
-    same = {
-        "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00", "judges": ["policy"], "judges_from": "pack", "cases": 12,
-        "replay_passed": True, "summary_match": True, "saved_summary": summary, "replayed_summary": summary,
-        "env_match": True,
-    }  # fmt: skip
-    return ReplayReport.model_validate({**same, **more})
+    judges = {"judges": ["policy"], "judges_from": "pack", "env_match": True}
+    return ReplayReport.model_validate({**SAME, **judges, **more})
 
 
 def run_again(**more: object) -> ReplayExecReport:
-    summary = scenarios.run("candidate", 12, 12).summary
-    same = {
-        "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00", "agent": {}, "trusted_by": "command line", "cases": 12,
-        "execution_replay_passed": True, "replay_passed": True, "summary_match": True,
-        "saved_summary": summary, "replayed_summary": summary,
-    }  # fmt: skip
-    return ReplayExecReport.model_validate({**same, **more})
+    agent = {"agent": {}, "trusted_by": "command line", "execution_replay_passed": True}
+    return ReplayExecReport.model_validate({**SAME, **agent, **more})
 
 
 def mismatch(case_id: str, *judges: tuple[str, str, str], fields: tuple[str, ...] = ()) -> CaseMismatch:
