@@ -24,7 +24,9 @@ from agent_eval.contracts import (
     RunSummary,
     Tally,
     Verdict,
+    case_policy,
     case_result,
+    trials_result,
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.evidence.index import index_row
@@ -108,6 +110,18 @@ def make_result(
     return case_result(
         case_id, [make_verdict(case_id, name, outcome) for name, outcome in outcome_of.items()]
     )
+
+
+def make_judged(case_id: str, *outcomes: str, policy: str = "any", **fields: Any) -> CaseResult:
+    """A case that `policy` judged with these outcomes, one a trial; `fields` are of its verdicts."""
+    trials = [
+        case_result(
+            case_id,
+            [make_verdict(case_id, REPLAY_CONTRACT), make_verdict(case_id, "policy", outcome, **fields)],
+        )
+        for outcome in outcomes
+    ]
+    return trials_result(trials, case_policy(policy))
 
 
 def make_config(**fields: Any) -> RunConfig:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.cli.main import main
-from agent_eval.contracts import Case, Trace, case_result
-from agent_eval.contracts.trials import case_policy, trials_result
-from tests.factories import make_config, make_pack, make_verdict
+from agent_eval.contracts import Case, Trace
+from tests.factories import make_config, make_judged, make_pack
 from tests.unit.importers.importing import TRANSCRIPT, Result, imported
 
 WORDS = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -57,12 +56,7 @@ def traces(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def round_trip(root: Path, case: dict[str, Any], protocol: str) -> Result:
-    trials = 1 + len(case.get("trials", []))
-    results = [
-        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", "failed")])
-        for _ in range(trials)
-    ]
-    result = trials_result(results, case_policy("all")) if trials > 1 else results[0]
+    result = make_judged("a", *["failed"] * (1 + len(case.get("trials", []))), policy="all")
     make_pack(root / "pack", [result], cases=[case], config=make_config(judges=["policy"]))
     out = root / "spans.jsonl"
     arguments = ["export-otel", "--run", str(root / "pack"), "--out", str(out), "--protocol", protocol]
@@ -74,16 +68,10 @@ def facts(trace: list[dict[str, Any]]) -> list[Any]:
     """What of a trace must survive: calls with arguments, and what answered them."""
     pairs = Trace(Case.model_validate({"case_id": "a", "trace": trace}).trace).calls
     return [
-        (
-            pair.tool,
-            pair.call and pair.call.call_id,
-            pair.arguments,
-            pair.result is not None,
-            pair.result and pair.result.output,
-            pair.error,
-        )
+        (pair.tool, pair.call and pair.call.call_id, pair.arguments, pair.result is not None,
+         pair.result and pair.result.output, pair.error)
         for pair in pairs
-    ]
+    ]  # fmt: skip
 
 
 def spoken(trace: list[dict[str, Any]]) -> list[Any]:

@@ -3,13 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_eval.contracts import case_result
-from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport
-from tests.factories import make_case, make_config, make_pack, make_verdict
+from tests.factories import make_case, make_verdict
 from tests.unit.comparison.views import tried
 from tests.unit.reports import scenarios
-from tests.unit.reports.html.pages import pack_of, packed_cases, page_of, parsed
+from tests.unit.reports.html.pages import judged_pack, pack_of, packed_cases, page_of, parsed
 from tests.unit.reports.situations import conversation
 
 
@@ -24,21 +23,10 @@ def test_without_packs_the_page_shows_what_the_comparison_keeps() -> None:
 
 
 def test_trials_are_shown_as_letters_and_in_the_table(tmp_path: Path) -> None:
-    packs = []
-    for name, outcomes in (("before", ["passed"] * 3), ("now", ["passed", "failed", "passed"])):
-        case = make_case("a")
-        case["trials"] = [{"trace": case["trace"]} for _ in outcomes[1:]]
-        config = make_config(judges=["policy"], run_id=name)
-        make_pack(
-            tmp_path / name,
-            [tried("a", *outcomes, policy="majority")],
-            cases=[case],
-            layout="compact",
-            config=config,
-        )
-        packs.append(open_pack(tmp_path / name))
-    page = page_of(packs[0], packs[1])
-    tree = parsed(page)
+    case = make_case("a", trials=[{"trace": make_case("a")["trace"]}] * 2)
+    outcomes = {"before": ["passed"] * 3, "now": ["passed", "failed", "passed"]}
+    results = {name: tried("a", *each, policy="majority") for name, each in outcomes.items()}
+    tree = parsed(page_of(*(judged_pack(tmp_path / name, each, case) for name, each in results.items())))
     assert [row.words for row in tree.all("tr", class_="quiet")] == []
     heads = [head.words for head in tree.all("table", class_="lines")[0].all("th", scope="col")]
     column = heads.index("Trials") - 1
@@ -65,15 +53,9 @@ def test_a_conversation_begins_with_the_turn_that_differs_and_names_the_criteria
     for name, case, outcome in zip(("before", "now"), runs, ("passed", "failed"), strict=True):
         criterion = {"criterion": "Nothing is <b>paid</b>", "outcome": outcome, "reason": "It is refunded."}
         verdict = make_verdict("talk", "llm", outcome, evidence={"criteria": [criterion]})
-        make_pack(
-            tmp_path / name,
-            [case_result("talk", [make_verdict("talk", "replay_contract"), verdict])],
-            cases=[case],
-            config=make_config(judges=["llm"], run_id=name),
-            layout="compact",
-        )
-        packs.append(open_pack(tmp_path / name))
-    case = parsed(page_of(packs[0], packs[1])).all("details", id="case=talk")[0]
+        result = case_result("talk", [make_verdict("talk", "replay_contract"), verdict])
+        packs.append(judged_pack(tmp_path / name, result, case, "llm"))
+    case = parsed(page_of(*packs)).all("details", id="case=talk")[0]
     turns = [row.words for row in case.all("tr", class_="turn")]
     assert turns == ["Turn 2 the first that differs", "Turn 1 earlier, the same in both runs"]
     [row] = case.all("table", class_="criteria")[0].all("tr")[1:]
