@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.fakes.server import serve
+from tests.fakes.server import send, serve
 
 FOUND = "It is 18 °C in Lisbon; order 7 is delayed."
 ORDER = {"status": "delayed", "celsius": 18}
@@ -169,7 +169,7 @@ def _stream(handler: BaseHTTPRequestHandler, chat: dict[str, Any]) -> None:
         {**chunk, "choices": [], "usage": usage},
     ]
     text = "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
-    _send_bytes(handler, text.encode(), "text/event-stream", 200)
+    send(handler, 200, text.encode(), {"Content-Type": "text/event-stream"})
 
 
 def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -218,12 +218,4 @@ def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _send(handler: BaseHTTPRequestHandler, value: Any, status: int = 200) -> None:
-    _send_bytes(handler, json.dumps(value).encode(), "application/json", status)
-
-
-def _send_bytes(handler: BaseHTTPRequestHandler, data: bytes, media_type: str, status: int) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", media_type)
-    handler.send_header("Content-Length", str(len(data)))
-    handler.end_headers()
-    handler.wfile.write(data)
+    send(handler, status, json.dumps(value).encode(), {"Content-Type": "application/json"})

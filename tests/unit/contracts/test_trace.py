@@ -56,28 +56,18 @@ def test_a_result_is_paired_with_the_call_that_it_answers(
 
 
 def test_a_pair_reads_its_tool_arguments_and_error_from_either_event() -> None:
-    answered, orphan, nameless = (
-        Trace(
-            [
-                call(0, "x", "1", input={"a": 1}),
-                result(1, "x", "1", error="boom"),
-                call(2, None),
-                result(3, "y"),
-            ]
-        ).calls[0:3:2]
-        + Trace([call(0, None)]).calls
-    )
+    pair = [call(0, "x", "1", input={"a": 1}), result(1, "x", "1", error="boom")]
+    answered, _, orphan = Trace([*pair, call(2, None), result(3, "y")]).calls
+    (nameless,) = Trace([call(0, None)]).calls
     assert (answered.tool, answered.arguments, answered.error) == ("x", {"a": 1}, "boom")
     assert (orphan.tool, orphan.arguments, orphan.error) == ("y", None, None)
     assert nameless.tool == ""
 
 
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.sampled_from(["x", "y", None]), st.sampled_from(["1", "2", None])),
-        max_size=30,
-    )
-)
+STEP = st.tuples(st.booleans(), st.sampled_from(["x", "y", None]), st.sampled_from(["1", "2", None]))
+
+
+@given(st.lists(STEP, max_size=30))
 def test_every_event_is_in_exactly_one_pair_and_no_result_comes_before_its_call(steps: list[Any]) -> None:
     events = [
         (call if is_call else result)(idx, tool, call_id)
@@ -99,10 +89,8 @@ def test_a_hostile_trace_of_calls_nobody_answers_is_paired_in_linear_time() -> N
 
 
 def test_the_final_output_is_what_the_agent_said_last() -> None:
-    assert (
-        Trace([said(0, output="first"), said(1, output="last"), result(2, output="tool")]).final_output
-        == "last"
-    )
+    events = [said(0, output="first"), said(1, output="last"), result(2, output="tool")]
+    assert Trace(events).final_output == "last"
     assert Trace([said(0, input="in the input")]).final_output == "in the input"
     assert Trace([said(0, output="kept"), said(1)]).final_output == "kept"
 
