@@ -18,9 +18,7 @@ from agent_eval.contracts import (
     Comparison,
     GateDecision,
     GateStatus,
-    Outcome,
     Trace,
-    Verdict,
     case_result,
 )
 from agent_eval.contracts.gate import (
@@ -36,7 +34,7 @@ from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import load_judges
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from tests.factories import make_case, make_config, make_index_row, summarize
+from tests.factories import make_case, make_config, make_index_row, make_verdict, summarize
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,
@@ -238,36 +236,31 @@ def errors() -> EvaluationReport:
     return report(decided(before, now, failed(sentence, cases=cases)))
 
 
+def alone(now: Sequence[Raw], sentence: str, **more: Any) -> SuiteReport:
+    """A suite whose run was compared with none."""
+    candidate = more.pop("candidate", None) or run("candidate", now)
+    facts = {"slug": "support", "suite_path": "suites/support.json", "candidate": candidate.reference()}
+    failing = [row for row in candidate.results.values() if not row["passed"]]
+    return SuiteReport(
+        decision=by_policy(GateStatus.NO_BASELINE, sentence), failing=failing, **{**facts, **more}
+    )
+
+
 def withheld() -> EvaluationReport:
     """There is a baseline, and it could not be read."""
-    candidate = run("candidate", [*map(order, range(19)), other_words(19)])
-    suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
-        decision=by_policy(GateStatus.NO_BASELINE, "Nothing was decided."),
-        candidate=candidate.reference(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
     problem = (
         "The baseline could not be read. GitHub answered 503 when asked for the runs of the merge base. "
         "Run the job again."
     )
-    return report(suite, not_evaluated=problem)
+    return report(
+        alone([*map(order, range(19)), other_words(19)], "Nothing was decided."), not_evaluated=problem
+    )
 
 
 def first_run() -> EvaluationReport:
     """Nothing was evaluated before."""
-    candidate = run("candidate", [*map(order, range(38)), escalates(38), other_words(39)])
-    suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
-        decision=by_policy(
-            GateStatus.NO_BASELINE, "First run: nothing to compare with. 38 of 40 cases passed."
-        ),
-        candidate=candidate.reference(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
-    return report(suite)
+    now = [*map(order, range(38)), escalates(38), other_words(39)]
+    return report(alone(now, "First run: nothing to compare with. 38 of 40 cases passed."))
 
 
 def unchanged() -> EvaluationReport:
@@ -377,11 +370,9 @@ def _judged(case: Raw, finding: str = "") -> CaseResult:
     read = Case.model_validate(case)
     [strict] = load_judges(["strict"])
     criterion = {"criterion": EXPLAINS, "outcome": "failed" if finding else "passed", "reason": finding}
-    by_model = Verdict(
-        case_id=read.case_id, judge_id="llm", outcome=Outcome(criterion["outcome"]), passed=not finding,
-        score=0.0 if finding else 1.0, reason=finding or "1 criterion passed",
-        failure=FailureKind.CONTRACT_VIOLATION if finding else None, evidence={"criteria": [criterion]},
-    )  # fmt: skip
+    objects = {"failure": FailureKind.CONTRACT_VIOLATION} if finding else {}
+    more = {"reason": finding or "1 criterion passed", "evidence": {"criteria": [criterion]}, **objects}
+    by_model = make_verdict(read.case_id, "llm", criterion["outcome"], **more)
     return case_result(read.case_id, [strict.evaluate(read, Trace(read.trace)), by_model])
 
 
@@ -426,14 +417,9 @@ def nothing_to_compare() -> EvaluationReport:
     before = [order(number) for number in range(12)]
     now = [order(number, input=f"Where is order {number}?") for number in range(11)] + [other_words(12)]
     found, candidate = compared(before, now)
-    suite = SuiteReport(
-        slug="support", suite_path="suites/support.json",
-        decision=by_policy(
-            GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."),
-        candidate=candidate.reference(), comparison=found, baseline=baseline_info(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )  # fmt: skip
-    return report(suite)
+    sentence = "No case of the baseline is unchanged: nothing to compare with."
+    more = {"candidate": candidate, "comparison": found, "baseline": baseline_info()}
+    return report(alone(now, sentence, **more))
 
 
 def excused() -> EvaluationReport:
@@ -461,11 +447,9 @@ def excused() -> EvaluationReport:
 
 def unreachable(number: int) -> CaseResult:
     """The result of a case whose judge could not be reached."""
-    verdict = Verdict(
-        judge_id="llm", case_id=f"order-{number:03}", outcome=Outcome.ERROR, passed=False,
-        reason="the judge's model answered 503 three times", hard=True, failure=FailureKind.JUDGE_ERROR.value,
-    )  # fmt: skip
-    return case_result(verdict.case_id, [verdict])
+    reason = "the judge's model answered 503 three times"
+    failure = {"failure": FailureKind.JUDGE_ERROR.value, "reason": reason, "score": None}
+    return case_result(name(number), [make_verdict(name(number), "llm", "error", **failure)])
 
 
 def release() -> EvaluationReport:

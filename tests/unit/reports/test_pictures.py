@@ -1,16 +1,22 @@
-"""Comments as a person sees them in a browser, and the pictures of them in the documents."""
+"""Comments as a person sees them in a browser, and the documents that show them as they are."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_eval.ci.platforms.github import GITHUB
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT
+from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.reports.detail import COMMENT, FULL
+from agent_eval.reports.parts import SIGNS
 from tests import pictures
-from tests.unit.reports.scenarios import comment
+from tests.unit.reports.scenarios import comment, regressed
 from tests.unit.reports.situations import SITUATIONS
 
 ROOT = Path(__file__).parents[3]
@@ -100,3 +106,24 @@ def test_documents_show_every_picture_with_words_for_those_who_cannot_see_it() -
     assert {name for _, name in shown} == drawn
     assert all(len(words) > 10 for words, _ in shown)
     assert "![" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_example_of_the_guide_is_what_is_rendered() -> None:
+    fenced = r"(?<=^````markdown\n)(.*?)(?=^````$)"
+    before, example, after = re.split(fenced, GUIDE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    rendered = comment(regressed())
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        GUIDE.write_text(before + rendered + after, "utf-8")
+        return
+    assert example == rendered
+
+
+def test_the_guide_explains_every_decision_and_the_limit() -> None:
+    text = GUIDE.read_text("utf-8")
+    for sign in SIGNS.values():
+        assert f"| {sign} | " in text
+    assert f"{GITHUB.comment_limit:,} characters" in text
+    assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text
+    assert f"kept of {DETAIL_LIMIT} cases" in text
+    assert f"{FULL[0].cases} regressed cases open" in text
+    assert COMMENT[0].cases == 5
