@@ -26,12 +26,6 @@ def test_a_preset_fills_in_what_is_left_out(stated: dict[str, Any], margin: floa
     assert (policy.effective_margin, policy.is_release) == (margin, is_release)
 
 
-@pytest.mark.parametrize("wrong", [{"margin": 0}, {"margin": float("nan")}, {"alpha": 1}, {"unknown": 1}])
-def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        GatePolicy.model_validate(wrong)
-
-
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
 
 
