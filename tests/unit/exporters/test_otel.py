@@ -51,14 +51,10 @@ def messages(span: Span, which: str) -> list[dict[str, Any]]:
 
 def test_parallel_calls_are_of_one_answer_and_each_has_its_span(tmp_path: Path) -> None:
     trial = exported(
-        tmp_path,
-        event(0, actor="user", input="Both?"),
-        call(1, "look", "c1"),
-        call(2, "look", "c2"),
-        result(3, "look", "c2", output={"found": 2}),
-        result(4, "look", "c1", error="not found"),
+        tmp_path, event(0, actor="user", input="Both?"), call(1, "look", "c1"), call(2, "look", "c2"),
+        result(3, "look", "c2", output={"found": 2}), result(4, "look", "c1", error="not found"),
         event(5, output="One of them.", model="m-1", usage={"input_tokens": 8, "cached_tokens": 2}),
-    )
+    )  # fmt: skip
     first, second = named(trial, "chat")
     assert [part["id"] for part in messages(first, "output")[0]["parts"]] == ["c1", "c2"]
     assert messages(first, "input") == [{"role": "user", "parts": [{"type": "text", "content": "Both?"}]}]

@@ -256,14 +256,10 @@ def failing_rows(number: int) -> list[CaseResultRow]:
 
 def first_run() -> EvaluationReport:
     return report(
-        suite(
-            decision=decision(GateStatus.NO_BASELINE),
-            candidate=run("candidate", 40, 38, 2),
-            baseline=None,
-            baseline_note="No earlier run on `main` carries the artifact `agent-eval-support`.",
-            failing=failing_rows(2),
-        )
-    )
+        suite(decision=decision(GateStatus.NO_BASELINE), candidate=run("candidate", 40, 38, 2), baseline=None,
+              baseline_note="No earlier run on `main` carries the artifact `agent-eval-support`.",
+              failing=failing_rows(2)),
+    )  # fmt: skip
 
 
 def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
@@ -386,12 +382,9 @@ def inconclusive() -> EvaluationReport:
     )
     cases = [judged("task-0", "open", "20/20 0/1 0/8 0/8", "It passes on neither side.")]
     return report(
-        suite(
-            decision=by_policy(GateStatus.INCONCLUSIVE, sentence, cases=cases),
-            candidate=now,
-            comparison=comparison(before, now, rows),
-        )
-    )
+        suite(decision=by_policy(GateStatus.INCONCLUSIVE, sentence, cases=cases), candidate=now,
+              comparison=comparison(before, now, rows)),
+    )  # fmt: skip
 
 
 EVIL = (
@@ -421,15 +414,12 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     failing = failing_rows(1)
     failing[0]["case_id"] = failing[0]["verdicts"][0]["judge_id"] = failing[0]["verdicts"][0]["reason"] = evil
     compared = comparison(
-        before,
-        now,
+        before, now,
         [row, regression("other", evil, evil), regression(evil + "2", evil, evil, improved=True)],
         changes=[change],
         sets=CaseSets(compared=20, new=[evil], changed=[evil], removed=[evil], removed_failing=[evil + "3"]),
-        behaviour=RunBehaviour(notices=[evil]),
-        clusters=[cluster],
-        judges=[metric(evil, 1.0, 0.9)],
-    )
+        behaviour=RunBehaviour(notices=[evil]), clusters=[cluster], judges=[metric(evil, 1.0, 0.9)],
+    )  # fmt: skip
     compared.conversations.append(
         ConversationChange(
             case_id=evil,

@@ -427,21 +427,15 @@ def excused() -> EvaluationReport:
     before = [order(number) for number in range(60)]
     now = [escalates(0), other_words(1), escalates(2), *before[3:59]]
     waiver = AppliedWaiver(
-        waiver_id="w-5f1c0a2b9d3e",
-        approved_by="qa@example.com",
-        reason="new refund rule, agreed with support",
-        expires_at="2026-12-01",
-        case_ids=[name(0)],
-    )
+        waiver_id="w-5f1c0a2b9d3e", approved_by="qa@example.com",
+        reason="new refund rule, agreed with support", expires_at="2026-12-01", case_ids=[name(0)],
+    )  # fmt: skip
     decision = failed(
-        broke("order-002"),
-        cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")],
-        waived_case_ids=[name(0)],
-        waivers=[waiver],
-        quarantined_case_ids=[name(1)],
+        broke("order-002"), cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")], waived_case_ids=[name(0)],
+        waivers=[waiver], quarantined_case_ids=[name(1)],
         expired=[ExpiredExcuse(waiver_id="w-0a1b2c3d4e5f", expires_at="2026-11-20", case_ids=[name(2)])],
         notes=["1 case was removed and still passes."],
-    )
+    )  # fmt: skip
     return report(decided(before, now, decision))
 
 

@@ -140,13 +140,10 @@ def test_calls_that_are_laid_side_by_side_coarsely_say_so():
 def test_arguments_that_are_not_listed_are_counted():
     step = scenarios.CallChange(kind="arguments", tool="refund", arguments={"$.page": (1, 2)})
     text = with_change(
-        baseline_calls=["refund"] * 200,
-        candidate_calls=["refund"] * 200,
-        baseline_call_count=900,
-        candidate_call_count=900,
-        calls=[step] * 400,
+        baseline_calls=["refund"] * 200, candidate_calls=["refund"] * 200, baseline_call_count=900,
+        candidate_call_count=900, calls=[step] * 400,
         call_counts=[CallCount(kind="arguments", tool="refund", count=900)],
-    )
+    )  # fmt: skip
     assert "- and more arguments, in 900 calls in all" in text
 
 

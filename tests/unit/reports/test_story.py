@@ -152,14 +152,10 @@ def test_a_decision_of_an_earlier_version_is_shown_in_todays_words() -> None:
     verdicts = {"a": "confirmed", "b": "not-yours", "c": "cleared", "d": "odd"}
     rows = [{"case_id": case_id, "verdict": verdict, **counts} for case_id, verdict in verdicts.items()]
     decision = GateDecision.model_validate(
-        {
-            **scenarios.decision(GateStatus.FAILED).to_json(),
-            "sentence": "",
-            "explanation": ["FAILED, preset pull-request: confirmation."],
-            "confirmed": [*rows, "no row", {"case_id": 7}],
-            "tracked_case_ids": ["e", 5],
-        }
-    )
+        {**scenarios.decision(GateStatus.FAILED).to_json(), "sentence": "",
+         "explanation": ["FAILED, preset pull-request: confirmation."],
+         "confirmed": [*rows, "no row", {"case_id": 7}], "tracked_case_ids": ["e", 5]},
+    )  # fmt: skip
     told = story(decision)
     assert told.sentence == "FAILED, preset pull-request: confirmation."
     assert [(row.case_id, row.words, row.base, row.change) for row in told.cases] == [
