@@ -54,10 +54,40 @@ def test_comments_look_as_agreed(name, golden):
     golden(f"comment/{name}.md", comment_on(SHOWN[name]()))
 
 
-def test_boxes_are_plain_quotes_where_a_platform_has_none():
-    text = comment_on(replace(scenarios.regressed(), boxes=False))
-    assert "[!" not in text
-    assert "\n> **3 cases regressed, none allowed.** Why: " in text
+EVIDENCE = "https://github.com/acme/support-bot/actions/runs/812/artifacts/55"
+FIELDS_OF_A_REPORT = {
+    "boxes are plain quotes where a platform has none": (
+        scenarios.regressed, {"boxes": False}, ["\n> **3 cases regressed, none allowed.** Why: ", "not [!"],
+    ),
+    "without a template there is no command": (scenarios.regressed, {"reproduce": ""}, ["not ```"]),
+    "links that are not web addresses are left out": (
+        scenarios.unchanged, {"run_url": "javascript:alert(1)", "evidence_url": None},
+        ["· job summary · evidence `agent-eval-evidence`"],
+    ),
+    "the HTML report is named beside the evidence": (
+        scenarios.regressed, {"html_name": "a.html"}, [f"[evidence]({EVIDENCE}) · [HTML report]({EVIDENCE})"],
+    ),
+    "where there is no HTML report none is named": (scenarios.regressed, {}, ["not HTML report"]),
+    "warnings beyond what is shown are counted": (
+        scenarios.regressed, {"warnings": [f"number {n}" for n in range(43)]},
+        ["> ⚠️ number 39\n>\n> and 3 more warnings, see the job summary.", "not number 40"],
+    ),
+    "what could not be evaluated takes the place of the decision": (
+        scenarios.unchanged, {"not_evaluated": "The baseline could not be looked up."},
+        ["\n## 🛑 Not evaluated: the baseline could not be looked up · agent-eval\n", "not ✅"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("report", "fields", "said"), FIELDS_OF_A_REPORT.values(), ids=FIELDS_OF_A_REPORT)
+def test_a_comment_says_what_its_report_has(report, fields, said):
+    check(comment_on(replace(report(), **fields)), said)
+
+
+def check(text, said):
+    """Assert that a text has these parts, and not those that begin with `not `."""
+    for part in said:
+        assert (part.removeprefix("not ") in text) is not part.startswith("not "), part
 
 
 def test_it_names_the_run_where_the_baselines_commit_is_unknown():
@@ -83,104 +113,105 @@ def with_change(*, behaviour: RunBehaviour | None = None, **fields) -> str:
     return comment_with(behaviour_changes=[change], case_regressions=rows[:1], **told)
 
 
-def test_many_calls_are_told_by_what_changed():
-    calls = [scenarios.CallChange(kind="added", tool="search")] * 2
-    calls.append(scenarios.CallChange(kind="moved", tool="refund"))
-    text = with_change(baseline_calls=["a", "b"] * 10, candidate_calls=["a", "b"] * 11, calls=calls)
-    assert "- Calls: 20 became 22; added `search ×2`; moved `refund`" in text
-
-
-def told(before, now):
-    """What a report says of a case with these calls, each a tool and how many times it is called in a row."""
+def called(before, now):
+    """How a case changed with these calls, each a tool and how many times it is called in a row."""
     rows = []
     for side in (before, now):
         calls = [[tool, arguments] for tool, times, arguments in side for _ in range(times)]
         rows.append(make_index_row({"case_id": "a", "trace": []}) | {"calls": calls})
     change = behaviour_change(*rows, None)
-    fields = {
-        name: getattr(change, name) for name in type(change).model_fields if "call" in name or "runs" in name
-    }
-    return with_change(**fields)
+    names = [name for name in type(change).model_fields if "call" in name or "runs" in name]
+    return {name: getattr(change, name) for name in names}
 
 
-def test_a_call_that_changed_after_very_many_is_named():
-    text = told([("a", 250, "1"), ("pay", 1, "1")], [("a", 250, "1"), ("delete_all", 1, "1")])
-    assert "- Calls: `a ×250 → pay` became `a ×250 → delete_all`" in text
+def call(kind, tool, **fields):
+    return scenarios.CallChange(kind=kind, tool=tool, **fields)
 
 
-def test_numbers_of_calls_are_those_of_all_calls():
-    assert "- Calls: `a ×250` became `a ×900`" in told([("a", 250, "1")], [("a", 900, "1")])
-    assert "- Calls: `a ×20,000` with other arguments" in told([("a", 20_000, "1")], [("a", 20_000, "2")])
-    before, now = [[(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce")]
-    assert "- Calls: 20,000 before and now; added `e ×5,000`; removed `d ×5,000`" in told(before, now)
+def calls(before, now, *changes, **more):
+    return {"baseline_calls": before, "candidate_calls": now, "calls": list(changes), **more}
 
 
-def test_calls_of_one_tool_in_another_order_do_not_become_themselves():
-    before = [("search", 1, str(number)) for number in range(300)]
-    text = told(before, before[::-1])
-    assert "- Calls: 300 before and now; moved `search ×299`" in text
+OLD, NEW = ([(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce"))
+PAGE = call("arguments", "refund", arguments={"$.page": (1, 2)})
+FIELDS = call("arguments", "refund", arguments={f"$.field{number}": (None, number) for number in range(6)})
+SEARCHES = [("search", 1, str(number)) for number in range(300)]
+MODELS = {"model_changed": True, "baseline_models": ["gpt-4o"], "candidate_models": ["gpt-4o-mini"]}
+COSTS = [scenarios.metric("cost_usd", 1, 2), scenarios.metric("output_tokens", 100, 120)]
+COSTS += [scenarios.metric("input_tokens", 0, 5), scenarios.metric("latency_ms", None, 5)]
+DOUBLED = RunBehaviour(shifts=[scenarios.metric("cost_usd", 50, 101)])
+AS_BEFORE = {"behaviour": RunBehaviour()}
+CHANGES = {
+    "many calls are told by what changed": (
+        calls(["a", "b"] * 10, ["a", "b"] * 11, *[call("added", "search")] * 2, call("moved", "refund")),
+        ["- Calls: 20 became 22; added `search ×2`; moved `refund`"],
+    ),
+    "a call that changed after very many is named": (
+        called([("a", 250, "1"), ("pay", 1, "1")], [("a", 250, "1"), ("delete_all", 1, "1")]),
+        ["- Calls: `a ×250 → pay` became `a ×250 → delete_all`"],
+    ),
+    "numbers of calls are those of all calls": (
+        called([("a", 250, "1")], [("a", 900, "1")]), ["- Calls: `a ×250` became `a ×900`"],
+    ),
+    "very many calls with other arguments": (
+        called([("a", 20_000, "1")], [("a", 20_000, "2")]), ["- Calls: `a ×20,000` with other arguments"],
+    ),
+    "very many calls of which some are others": (
+        called(OLD, NEW), ["- Calls: 20,000 before and now; added `e ×5,000`; removed `d ×5,000`"],
+    ),
+    "calls of one tool in another order do not become themselves": (
+        called(SEARCHES, SEARCHES[::-1]), ["- Calls: 300 before and now; moved `search ×299`"],
+    ),
+    "an argument that was not given is no value": (
+        calls(["pay"], ["pay"], call("arguments", "pay", arguments={"$.x": (ABSENT, "1")})),
+        ['- Argument `$.x` of `pay`: `(absent)` became `"1"`'],
+    ),
+    "calls that are laid side by side coarsely say so": (
+        calls(["a", "b"] * 9, ["b", "a"] * 9, call("added", "a"), calls_coarse=True),
+        ["- Calls: 18 before and now; added `a` (counted coarsely, for very many calls differ)"],
+    ),
+    "arguments that are not listed are counted": (
+        calls(["refund"] * 200, ["refund"] * 200, *[PAGE] * 400,
+              baseline_call_count=900, candidate_call_count=900,
+              call_counts=[CallCount(kind="arguments", tool="refund", count=900)]),
+        ["- and more arguments, in 900 calls in all"],
+    ),
+    "equal calls with other arguments are told once": (
+        calls(["a"] * 12, ["a"] * 12, FIELDS),
+        ["- Argument `$.field0` of `refund`: `null` became `0`", "- and 2 more arguments changed",
+         "not Calls:"],
+    ),
+    "equal calls are named where nobody knows the arguments": (
+        calls(["a"] * 12, ["a"] * 12), ["- Calls: `a ×12` with other arguments"],
+    ),
+    "no call and no output are said in words": (
+        calls(["a"], [], output_changed=True, baseline_output="x", candidate_output=None),
+        ["- Calls: `a` became `no call`", "- Output now: nothing"],
+    ),
+    "outputs that nobody kept": (
+        {"output_changed": True, "baseline_output": None, "candidate_output": None}, ["- Output changed"],
+    ),
+    "another model is named": ({**MODELS, **AS_BEFORE}, ["- Model: `gpt-4o` became `gpt-4o-mini`"]),
+    "another model is named once where the whole run has it": (MODELS, ["not - Model: `gpt-4o` became"]),
+    "usage is told where it stands out from the whole run": (
+        {"metrics": COSTS, **AS_BEFORE}, ["Usage: cost 1.00 USD → 2.00 USD"],
+    ),
+    "usage is not told where the whole run has it": (
+        {"metrics": COSTS, "behaviour": DOUBLED}, ["not Usage:"],
+    ),
+    "latency within the time that a start takes is no shift": (
+        {"metrics": [scenarios.metric("latency_ms", 200, 400)], **AS_BEFORE}, ["not Usage:"],
+    ),
+    "latency beyond the time that a start takes is a shift": (
+        {"metrics": [scenarios.metric("latency_ms", 900, 2000)], **AS_BEFORE},
+        ["Usage: latency 900 ms → 2.0 s"],
+    ),
+}  # fmt: skip
 
 
-def test_an_argument_that_was_not_given_is_no_value():
-    change = scenarios.CallChange(kind="arguments", tool="pay", arguments={"$.x": (ABSENT, "1")})
-    text = with_change(baseline_calls=["pay"], candidate_calls=["pay"], calls=[change])
-    assert '- Argument `$.x` of `pay`: `(absent)` became `"1"`' in text
-
-
-def test_calls_that_are_laid_side_by_side_coarsely_say_so():
-    text = with_change(
-        baseline_calls=["a", "b"] * 9,
-        candidate_calls=["b", "a"] * 9,
-        calls=[scenarios.CallChange(kind="added", tool="a")],
-        calls_coarse=True,
-    )
-    assert "- Calls: 18 before and now; added `a` (counted coarsely, for very many calls differ)" in text
-
-
-def test_arguments_that_are_not_listed_are_counted():
-    step = scenarios.CallChange(kind="arguments", tool="refund", arguments={"$.page": (1, 2)})
-    text = with_change(
-        baseline_calls=["refund"] * 200, candidate_calls=["refund"] * 200, baseline_call_count=900,
-        candidate_call_count=900, calls=[step] * 400,
-        call_counts=[CallCount(kind="arguments", tool="refund", count=900)],
-    )  # fmt: skip
-    assert "- and more arguments, in 900 calls in all" in text
-
-
-def test_equal_calls_with_other_arguments_are_told_once():
-    arguments = {f"$.field{number}": (None, number) for number in range(6)}
-    calls = [scenarios.CallChange(kind="arguments", tool="refund", arguments=arguments)]
-    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12, calls=calls)
-    assert "Calls:" not in text
-    assert "- Argument `$.field0` of `refund`: `null` became `0`" in text
-    assert "- and 2 more arguments changed" in text
-
-
-def test_equal_calls_are_named_where_nobody_knows_the_arguments():
-    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12)
-    assert "- Calls: `a ×12` with other arguments" in text
-
-
-def test_no_call_and_no_output_are_said_in_words():
-    outputs = {"output_changed": True, "baseline_output": "x", "candidate_output": None}
-    text = with_change(baseline_calls=["a"], candidate_calls=[], **outputs)
-    assert "- Calls: `a` became `no call`" in text
-    assert "- Output now: nothing" in text
-    assert "- Output changed" in with_change(output_changed=True, baseline_output=None, candidate_output=None)
-
-
-def test_another_model_is_named__once_when_the_whole_run_has_it():
-    models = {"model_changed": True, "baseline_models": ["gpt-4o"], "candidate_models": ["gpt-4o-mini"]}
-    assert "- Model: `gpt-4o` became `gpt-4o-mini`" in with_change(**models, behaviour=RunBehaviour())
-    assert "- Model: `gpt-4o` became" not in with_change(**models)
-
-
-def test_usage_is_told_where_it_stands_out_from_the_whole_run():
-    metrics = [scenarios.metric("cost_usd", 1, 2), scenarios.metric("output_tokens", 100, 120)]
-    metrics += [scenarios.metric("input_tokens", 0, 5), scenarios.metric("latency_ms", None, 5)]
-    doubled = RunBehaviour(shifts=[scenarios.metric("cost_usd", 50, 101)])
-    assert "Usage: cost 1.00 USD → 2.00 USD" in with_change(metrics=metrics, behaviour=RunBehaviour())
-    assert "Usage:" not in with_change(metrics=metrics, behaviour=doubled)
+@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+def test_a_case_tells_how_its_behaviour_changed(change, said):
+    check(with_change(**change), said)
 
 
 @pytest.mark.parametrize(
@@ -216,13 +247,6 @@ def test_many_suites_share_the_room_for_cases():
     sections = text.count("### ❌ `suite-")
     assert 0 < sections < 90
     assert text.count("\n#### ") % sections == 0  # as many open cases in each
-
-
-def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
-    report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
-    lines = [line for line in comment_on(report).splitlines() if line]
-    assert lines[1] == "## 🛑 Not evaluated: the baseline could not be looked up · agent-eval"
-    assert "✅" not in lines[2]
 
 
 def test_a_command_survives_ids_that_a_shell_would_read():
@@ -270,12 +294,6 @@ def test_limits_are_listed_with_what_was_measured():
     assert lines[place + 1] == "- ➖ No baseline."
 
 
-def test_warnings_beyond_what_is_shown_are_counted():
-    text = comment_on(replace(scenarios.regressed(), warnings=[f"number {n}" for n in range(43)]))
-    assert "> ⚠️ number 39\n>\n> and 3 more warnings, see the job summary." in text
-    assert "number 40" not in text
-
-
 def test_a_waiver_or_quarantine_that_has_expired_is_named():
     report = scenarios.regressed()
     over = "2026-01-01T00:00:00+00:00"
@@ -296,15 +314,6 @@ def test_cases_of_every_outcome_are_counted():
     suite = scenarios.unchanged_suite()
     counts = replace(suite, candidate=summary).case_counts
     assert counts == {"passed": 4, "error": 1, "inconclusive": 2, "skipped": 1, "failed": 2}
-
-
-def test_without_a_template_there_is_no_command():
-    assert "```" not in comment_on(replace(scenarios.regressed(), reproduce=""))
-
-
-def test_links_that_are_not_web_addresses_are_left_out():
-    text = comment_on(replace(scenarios.unchanged(), run_url="javascript:alert(1)", evidence_url=None))
-    assert "· job summary · evidence `agent-eval-evidence`" in text
 
 
 def grown(number: int, word: str) -> object:
@@ -397,20 +406,6 @@ def test_waivers_beyond_the_room_are_counted():
     text = comment_on(scenarios.report(replace(scenarios.unchanged_suite(), decision=decision)))
     assert text.count("- Waived: ") == 40
     assert "and 4 more, see the job summary." in text
-
-
-def test_latency_within_the_time_that_a_start_takes_is_no_shift():
-    noise = [scenarios.metric("latency_ms", 200, 400), scenarios.metric("latency_ms", 900, 2000)]
-    assert "Usage:" not in with_change(metrics=noise[:1], behaviour=RunBehaviour())
-    assert "Usage: latency 900 ms → 2.0 s" in with_change(metrics=noise[1:], behaviour=RunBehaviour())
-
-
-def test_the_html_report_is_named_beside_the_evidence():
-    report = replace(scenarios.regressed(), html_name="agent-eval-support.html")
-    place = "https://github.com/acme/support-bot/actions/runs/812/artifacts/55"
-    expected = f"[evidence]({place}) · [HTML report]({place})"
-    assert expected in comment_on(report)
-    assert "HTML report" not in comment_on(scenarios.regressed())
 
 
 def test_texts_of_a_turn_that_differ_late_are_shown_where_they_differ() -> None:
