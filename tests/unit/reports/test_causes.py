@@ -112,6 +112,11 @@ def test_a_case_is_an_example_of_one_cause_only() -> None:
     assert sorted(shown) == ["both", "one", "two"]
 
 
+def test_a_cause_whose_cases_another_explains_is_not_told() -> None:
+    rows = [case("both", a="one", b="two"), case("one", a="one"), case("three", c="three")]
+    assert said(*rows) == "Why: `a`: `one` (2); `c`: `three` (1)."
+
+
 def test_single_cases_need_no_numbers_and_many_causes_are_counted() -> None:
     rows = [case(f"case-{number}", tone=f"reason {word}") for number, word in enumerate(("a", "b", "c"))]
     assert said(*rows) == "Why: `tone`: `reason a`; `tone`: `reason b`; `tone`: `reason c`."
