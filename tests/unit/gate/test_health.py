@@ -18,15 +18,10 @@ OUTCOMES = ("passed", "failed", "skipped")
 
 def row(case_id: str, **judges: str) -> Any:
     """The result of a case by what each judge said; an error names its failure."""
-    verdicts = [
-        {
-            "judge_id": name,
-            "outcome": said if said in OUTCOMES else "error",
-            "evidence": {},
-            "failure": None if said in OUTCOMES else said,
-        }
-        for name, said in sorted(judges.items())
-    ]
+    verdicts = []
+    for name, said in sorted(judges.items()):
+        ended = (said, None) if said in OUTCOMES else ("error", said)
+        verdicts.append({"judge_id": name, "outcome": ended[0], "evidence": {}, "failure": ended[1]})
     outcome = next((each["outcome"] for each in verdicts if each["outcome"] != "passed"), "passed")
     return {"case_id": case_id, "outcome": outcome, "verdicts": verdicts}
 
@@ -63,11 +58,8 @@ def test_lost_trials_are_counted_apart_by_whose_fault_they_are() -> None:
         for _ in range(3):
             health.add([row("mostly-lost", execution="infrastructure")], {})
     case = health.cases["a"]
-    assert (case.lost, case.passed, case.error) == (
-        {"infrastructure": 2, "judge": 1, "environment": 1},
-        20,
-        1,
-    )
+    lost = {"infrastructure": 2, "judge": 1, "environment": 1}
+    assert (case.lost, case.passed, case.error) == (lost, 20, 1)
     assert health.cases["mostly-lost"].remark == "cannot-judge"
     assert health.to_json()["lost_trials"] == {"environment": 1, "infrastructure": 17, "judge": 1}
 
