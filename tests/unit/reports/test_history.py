@@ -177,11 +177,7 @@ def test_a_case_is_called_what_its_last_trials_say() -> None:
     runs.append(made_run(12, {**case(12), "young": (1, 1)}))
     table = board(runs[::-1], quarantined=["held"])
     assert {row.case_id: row.kind for row in table.cases} == {
-        "good": "steady",
-        "flaky": "flaky",
-        "bad": "failing",
-        "held": "quarantined",
-        "young": "new",
-    }
+        "good": "steady", "flaky": "flaky", "bad": "failing", "held": "quarantined", "young": "new",
+    }  # fmt: skip
     words = "1 steady, 1 flaky, 1 failing, 1 new, 1 quarantined"
     assert f"By their last 20 trials: {words}" in history_text(table, "shop")
