@@ -102,6 +102,16 @@ def test_a_null_result_is_a_result_and_a_structured_error_keeps_its_structure(tm
     assert failed.attributes["agent_eval.error"] == error
 
 
+def test_a_thought_is_a_part_of_its_answer_and_a_result_without_a_call_has_a_span(tmp_path: Path) -> None:
+    thought = event(0, type="reasoning", output="Hm.")
+    trial = exported(tmp_path, thought, event(1, output="Hi."), result(2, "look", error={"after": 3}))
+    parts = messages(named(trial, "chat")[0], "output")[0]["parts"]
+    assert [(part["type"], part["content"]) for part in parts] == [("reasoning", "Hm."), ("text", "Hi.")]
+    (tool,) = named(trial, "execute_tool")
+    assert "gen_ai.tool.call.arguments" not in tool.attributes
+    assert (tool.status, tool.attributes["error.type"]) == ("ERROR", "_OTHER")
+
+
 def test_what_the_conventions_have_no_place_for_is_an_event_of_the_span(tmp_path: Path) -> None:
     handoff = event(0, type="handoff", agent_name="triage", output="orders")
     trial = exported(tmp_path, handoff, event(1, output="Hi."), event(2, actor="user", input="Bye."))
