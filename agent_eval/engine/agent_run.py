@@ -8,7 +8,6 @@ the evidence from `Execution.suite`, as for any suite of recorded traces.
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -35,7 +34,7 @@ from agent_eval.engine.journaled_suite import (
 )
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.scheduler import Scheduler, Work
-from agent_eval.engine.shard import id_hash, refuse_unjudgeable
+from agent_eval.engine.shard import refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured, UsageError
@@ -403,10 +402,10 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
         InvalidInput: A case cannot be judged or run.
     """
     suite.refuse_empty()
-    ids = array("Q")
+    ids: list[str] = []
     for shard in suite.shards:
         for raw_case, case in suite.read(shard):
-            ids.append(id_hash(case.case_id))
+            ids.append(case.case_id)
             refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
             check_tools(case)
             _refuse_commands(case, plan, suite)

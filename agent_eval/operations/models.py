@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.config.spec import LlmSpec
-from agent_eval.operations import clock
 
 if TYPE_CHECKING:
     from agent_eval.engine.shard import JudgePlan
@@ -114,12 +113,7 @@ class ModelAccess:
         may_ask = not self._only_kept and store.mode != "replay"
         if may_ask and not self._evidence:
             self._client()  # a missing key is found before anything runs
-        return KeptModel(
-            self.describe(),
-            store,
-            self._client if may_ask else None,
-            date=clock.timestamp(self._environ)[:10],
-        )
+        return KeptModel(self.describe(), store, self._client if may_ask else None)
 
     def _open_store(self) -> Any:
         from agent_eval.agents.cassette import ReplyStore

@@ -127,7 +127,7 @@ def _claimed(pack: Pack) -> Signature:
             return Signature("not checked", f"{error.message}. {error.remedy}")
         return Signature("not checked", "name the signer's key with --public-key", key_id)
     if RESULT.mac in listed:
-        return Signature("not checked", "an HMAC by a shared secret: name the secret with --secret-file")
+        return Signature("not checked", "an HMAC by a shared secret: give it with --secret")
     return Signature("unsigned", "a seal alone shows accidents, not who wrote it")
 
 
