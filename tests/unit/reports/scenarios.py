@@ -126,8 +126,6 @@ def baseline_info(**more: Any) -> BaselineInfo:
         "sha": BASE,
         "branch": "main",
         "run_id": "790",
-        "run_url": f"{RUN}/790",
-        "created_at": "2026-11-19T08:00:00+00:00",
         "age": "2 days",
     }
     return BaselineInfo(**{**told, **more})
@@ -609,7 +607,7 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
             reruns=kept,
             candidate=now,
             comparison=compared,
-            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
+            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil),
             baseline_note=evil,
             failing=failing,
         ),
