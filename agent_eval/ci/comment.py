@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -118,10 +119,18 @@ def _write(comments: Comments, marker: Marker, body: str, author: str) -> Publis
         # Only the older comment stays where two runs looked at the same time and both wrote one.
         oldest = next(iter(_ours(comments, marker, author)), created)
         if oldest.id >= created.id:
-            return Published("created", created.url)
+            return Published("created", created.url, _unknown_author(created, author))
         comments.delete(created.id)
         return _update(comments, marker, body, oldest)
     raise AssertionError("the loop returns or raises")  # pragma: no cover
+
+
+def _unknown_author(created: Comment, author: str) -> str:
+    """Warn where the token's login is another one than it was taken for, so that no later job finds this."""
+    if created.author.lower() == author.lower():
+        return ""
+    login = json.dumps(created.author)
+    return f"Set `ci.comment_author: {login}`: it wrote the comment, which the next job would not find else."
 
 
 def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) -> None:

@@ -32,7 +32,7 @@ from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.config import NAMED_RUN, Settings
 from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
-from agent_eval.ci.earlier import EarlierRun, Skipped
+from agent_eval.ci.earlier import Asked, EarlierRun, Skipped
 from agent_eval.ci.place import Versions
 from agent_eval.ci.rules import JobContext, with_usable_judges
 from agent_eval.ci.trials import (
@@ -169,8 +169,9 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
         key=rules.baseline_key,
     )
     if named_run:
-        run = job.platform.run_named(int(settings.baseline.removeprefix(NAMED_RUN)))
-        return find_named(run, ground)
+        branches, commit = (job.place.branches, job.place.base) if job.place is not None else ((), None)
+        number = int(settings.baseline.removeprefix(NAMED_RUN))
+        return find_named(job.platform.run_named(number, Asked(branches=branches, commit=commit)), ground)
     return find_baselines(job.platform.earlier_runs, ground)
 
 

@@ -16,7 +16,8 @@ from tests.security.github_markdown import Page
 def with_baseline(runner: Runner, *, bad: tuple[int, ...] = ()) -> None:
     """A run on main left evidence, its gate may have failed."""
     runner.write_suite(*orders(bad=bad))
-    runner.upload(runner.push(), 400)
+    runner.github.add_run(400, head_sha=BASE_SHA)
+    runner.upload(runner.left_on_main(*bad), 400)
 
 
 def test_first_run__says_so_and_passes_nothing_off_as_a_pass(runner: Runner, github: FakeGitHub) -> None:

@@ -184,13 +184,6 @@ class Buildkite(Platform):
             finished = (self._earlier(build) for build in builds if build.state in _JUDGED)
             yield from before_own(finished, self._number, asked)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a build that is none of a pull request."""
-        run = self._earlier(self._builds.get(_Build, f"{self._root}/{number}"))
-        if not run.is_own_code:
-            raise self._no_such_run(f"Build {number} is one of a pull request.")
-        return run
-
     def _earlier(self, build: _Build) -> EarlierRun:
         return EarlierRun(
             number=build.number,

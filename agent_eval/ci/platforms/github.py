@@ -400,14 +400,6 @@ class GitHub(GitHubStep, Platform):
             runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
             yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a run of this repository."""
-        run = self._github.run(number)
-        if not self._is_of_repository(run):
-            why = f"The code of workflow run {number} is not from {self._trigger.repository}."
-            raise self._no_such_run(why)
-        return self._earlier(run, self._usable)
-
     def _is_of_repository(self, run: WorkflowRun) -> bool:
         """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
         own, head = self._repository_id, run.head_repository
@@ -483,7 +475,7 @@ class GitHub(GitHubStep, Platform):
         job = job_of(workflow, self._environ.get("GITHUB_JOB", ""))
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt, job=job)
         author = self._own["comment_author"]
-        comments = PullRequestComments(self._api, event.repository, event.pull_request, author, self._base)
+        comments = PullRequestComments(self._api, event.repository, event.pull_request, author)
         return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)
 
 

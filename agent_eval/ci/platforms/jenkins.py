@@ -147,14 +147,6 @@ class Jenkins(Platform):
         if refused and len(refused) == len(branches):
             raise refused[0]
 
-    def run_named(self, number: int) -> EarlierRun:
-        """Find a build of the job that the change goes into, or of the build's own job."""
-        branch = (self.refs.target or self.refs.branch) if self._is_multibranch else None
-        for run in self._runs_of(branch):
-            if run.number == number:
-                return run
-        raise self._no_such_run(f"The newest hundred builds have no finished build {number}.")
-
     def _runs_of(self, branch: str | None) -> Iterator[EarlierRun]:
         path = urlsplit(self._job_of(branch)).path
         # Jenkins answers "not found" also where the account may not look, so that is never "there is none".

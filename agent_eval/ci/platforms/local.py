@@ -145,17 +145,6 @@ class LocalDirectory(Platform):
                 fetch=partial(_withhold, why),
             )
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a stored run."""
-        nothing = f"The store has no run {number} that can be read."
-        try:
-            run = self._store.run(number) if self._store is not None else None
-        except Withheld as why:
-            raise self._no_such_run(f"{nothing} {why}") from why
-        if run is None or self._store is None:
-            raise self._no_such_run(nothing)
-        return self._earlier(self._store, run)
-
     def _earlier(self, store: Store, run: StoredRun) -> EarlierRun:
         return EarlierRun(
             number=run.number,
