@@ -457,36 +457,13 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         spent=Spending(trials=16),
     )
     return report(
-<<<<<<< HEAD
-        suite(
-            slug=evil,
-            suite_path=evil,
-            decision=decided,
-            reruns=kept,
-            candidate=now,
-            comparison=compared,
-            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil),
-            baseline_note=evil,
-            failing=failing,
-        ),
-        title=evil,
-        head_sha=evil,
-        evidence_name=evil,
-        evidence_url=f"javascript:{evil}",
-        run_url=f"javascript:{evil}",
-        warnings=[evil],
-        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]),
-        tool_version=evil,
-    )
-=======
         suite(slug=evil, suite_path=evil, decision=decided, reruns=kept, candidate=now, comparison=compared,
-              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
+              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil),
               baseline_note=evil, failing=failing),
         title=evil, head_sha=evil, evidence_name=evil, evidence_url=f"javascript:{evil}",
         run_url=f"javascript:{evil}", warnings=[evil],
         rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]), tool_version=evil,
     )  # fmt: skip
->>>>>>> s-net
 
 
 def release_blocked() -> EvaluationReport:
