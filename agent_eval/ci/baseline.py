@@ -62,7 +62,6 @@ class Origin:
     sha: str | None = None
     branch: str | None = None
     run_id: int | None = None
-    run_url: str | None = None
     created_at: str | None = None
 
 
@@ -481,7 +480,6 @@ def _origin(run: EarlierRun, how: str, commit: str | None) -> Origin:
         sha=commit or only,
         branch=run.branch,
         run_id=run.number,
-        run_url=run.url,
         created_at=run.created_at,
     )
 

@@ -49,7 +49,6 @@ class EarlierRun:
     commits: frozenset[str]
     branch: str | None = None
     created_at: str | None = None
-    url: str | None = None
     is_own_code: bool = True
     fetch: Callable[[], bytes]
 

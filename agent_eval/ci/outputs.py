@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_eval import __version__
-from agent_eval.ci.baseline import Baseline, Lack, age_in_words
+from agent_eval.ci.baseline import Lack, Origin, age_in_words
 from agent_eval.ci.config import OUTPUTS, Settings
 from agent_eval.ci.decide import Evaluation, SuiteEvaluation
 from agent_eval.ci.platforms.base import CiRun
@@ -219,7 +219,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
-        baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
+        baseline=_baseline(suite.baseline.origin, now) if suite.baseline else None,
         lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(suite.target.slug)) is not None else "",
         baseline_note=" ".join(first_notes),
         failing=list(islice(failing, MAX_FAILING)),
@@ -249,17 +249,13 @@ _LACKS = {
 """Why there is no baseline, where this run is not the first."""
 
 
-def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:
-    origin = baseline.origin
+def _baseline(origin: Origin, now: datetime) -> BaselineInfo:
     return BaselineInfo(
         how=origin.how,
         sha=origin.sha,
         branch=origin.branch,
         run_id=str(origin.run_id) if origin.run_id else None,
-        run_url=origin.run_url,
-        created_at=origin.created_at,
         age=age_in_words(origin.created_at, now),
-        notes=notes,
     )
 
 

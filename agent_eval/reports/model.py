@@ -43,19 +43,14 @@ class BaselineInfo:
     Args:
         how: A noun: `merge base`, `newest on main`, `path`.
         run_id: The CI run that published it.
-        created_at: ISO 8601.
         age: Time since then, in words.
-        notes: Sentences on runs that the search skipped.
     """
 
     how: str
     sha: str | None = None
     branch: str | None = None
     run_id: str | None = None
-    run_url: str | None = None
-    created_at: str | None = None
     age: str | None = None
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

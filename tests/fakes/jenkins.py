@@ -13,7 +13,7 @@ from tests.fakes.server import Served, send
 EVIDENCE = "agent-eval-out/evidence.zip"
 TOKEN = "11" + "a1b2c3d4" * 4
 LOGIN = b64encode(f"ci:{TOKEN}".encode()).decode()
-TREE = "builds[number,result,url,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
+TREE = "builds[number,result,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
 FOLDER = "/ci/job/team/job/shop"
 
 

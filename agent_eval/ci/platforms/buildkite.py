@@ -85,7 +85,6 @@ class _Build(BaseModel):
     state: str
     commit: str
     branch: str
-    web_url: str
     created_at: datetime
     pull_request: _PullRequest | None = None
 
@@ -192,7 +191,6 @@ class Buildkite(Platform):
             commits=frozenset({build.commit}),
             branch=build.branch,
             created_at=build.created_at.isoformat(),
-            url=build.web_url,
             # The branch of a pull request has the name that its author chose, also in a fork.
             is_own_code=build.pull_request is None or build.pull_request.id is None,
             fetch=partial(self._fetch, build.number),

@@ -412,7 +412,6 @@ class GitHub(GitHubStep, Platform):
             commits=frozenset({run.head_sha}),
             branch=run.head_branch or "",
             created_at=run.created_at,
-            url=run.html_url,
             is_own_code=run.event in OWN_EVENTS and self._is_of_repository(run),
             fetch=partial(self._fetch, run, find),
         )

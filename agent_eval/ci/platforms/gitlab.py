@@ -111,7 +111,6 @@ class _Pipeline(BaseModel):
     sha: str
     ref: str
     source: str
-    web_url: str
     created_at: datetime | None
 
 
@@ -291,7 +290,6 @@ class GitLab(Platform):
             commits=frozenset({pipeline.sha}),
             branch=pipeline.ref,
             created_at=pipeline.created_at.isoformat() if pipeline.created_at is not None else None,
-            url=pipeline.web_url,
             is_own_code=pipeline.project_id == self._target and pipeline.source in _OWN_SOURCES,
             fetch=fetch,
         )

@@ -39,9 +39,7 @@ JENKINS = PlatformSpec(
     ),
 )
 
-_BUILDS = (
-    "builds[number,result,url,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
-)
+_BUILDS = "builds[number,result,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
 _JUDGED = frozenset({"SUCCESS", "UNSTABLE", "FAILURE"})
 
 
@@ -62,7 +60,6 @@ class _Build(BaseModel):
 
     number: int
     result: str | None
-    url: str
     timestamp: int
     artifacts: list[_Artifact] = []
     actions: list[_Action | None] = []
@@ -163,7 +160,6 @@ class Jenkins(Platform):
                     commits=frozenset(row.SHA1 for row in revisions if row is not None),
                     branch=branch,
                     created_at=datetime.fromtimestamp(build.timestamp / 1000, UTC).isoformat(),
-                    url=build.url,
                     fetch=partial(self._fetch, f"{path}/{build.number}/artifact", build),
                 )
 

@@ -24,8 +24,10 @@ from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
 from agent_eval.http.errors import HttpError, RateLimited
+from agent_eval.registry.store import parse_registry
 from tests.e2e.runner import orders
 from tests.unit.ci.evaluations import evidence
+from tests.unit.ci.registries import registry
 
 
 @pytest.fixture(autouse=True)
@@ -251,16 +253,8 @@ def test_a_baseline_at_a_path_that_is_missing_foreign_or_unfit_is_refused() -> N
 
 
 def registered(manifest_sha256: str) -> BaselineEntry:
-    return BaselineEntry.model_validate(
-        {
-            "name": "main",
-            "run_path": "before/evidence.zip",
-            "run_id": "run-1",
-            "dataset_id": "shop",
-            "manifest_sha256": manifest_sha256,
-            "set_at": "2026-01-01T00:00:00+00:00",
-        }
-    )
+    data = registry(run_path="before/evidence.zip", sha256=manifest_sha256)
+    return parse_registry(data, "registry.json").baselines["main"]
 
 
 def test_a_registered_baseline_is_the_pack_that_was_registered_and_no_other() -> None:

@@ -23,11 +23,13 @@ from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Registry
 from agent_eval.contracts.run import ModelsUse
 from agent_eval.errors import InvalidInput, RemoteError
+from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.runner import orders
 from tests.factories import make_case
 from tests.fakes.models import FakeOpenAi, Step
 from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
+from tests.unit.ci.registries import registry
 
 
 @pytest.fixture(autouse=True)
@@ -160,22 +162,15 @@ def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage(
 
 def registered() -> Registry:
     archive = evidence()
-    entry = {
-        "name": "nightly",
-        "run_path": archive,
-        "run_id": "run-1",
-        "dataset_id": "shop",
-        "manifest_sha256": from_path(Path(archive), ["shop"]).baselines["shop"].pack.manifest_sha256,
-        "set_at": "2026-01-01T00:00:00+00:00",
-    }
-    return Registry.model_validate({"baselines": {"nightly": entry}})
+    digest = from_path(Path(archive), ["shop"]).baselines["shop"].pack.manifest_sha256
+    return parse_registry(registry(run_path=archive, sha256=digest), "registry.json")
 
 
 def test_a_baseline_is_a_name_in_the_registry_unless_a_file_is_called_so() -> None:
-    made = job(baseline="nightly")
+    made = job(baseline="main")
     made = replace(made, rules=replace(made.rules, registry=registered()))
     assert evaluate(made).suites[0].decision.gate_status == "passed"
-    Path("nightly").mkdir()
+    Path("main").mkdir()
     with pytest.raises(InvalidInput, match="has no evidence of shop; it has: none"):
         evaluate(made)
     unknown = job(baseline="weekly")

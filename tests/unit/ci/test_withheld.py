@@ -212,14 +212,3 @@ def test_comment__that_a_limit_prevents_names_the_limit(runner: InProcess, evide
     said = " ".join(step.annotations)
     assert "limits requests until 2100-01-01 00:01 UTC" in said
     assert "pull-requests: write" not in said
-
-
-def test_artifacts__are_looked_for_on_every_page(
-    runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github_api.PAGE", 1)
-    github.add_run(420, head_sha=BASE_SHA)
-    runner.upload(evidence, 420, name="agent-eval-evidence", expired=True)
-    runner.upload(evidence, 420)
-    del github.runs[400]
-    assert runner.pull_request().outputs["baseline-run-id"] == "420"

@@ -110,8 +110,7 @@ def run(name: str, total: int, passed: int, hard: int = 0, *, sha: str = HEAD, *
 
 def baseline_info(**more: Any) -> BaselineInfo:
     told: dict[str, Any] = {
-        "how": "merge base", "sha": BASE, "branch": "main", "run_id": "790", "run_url": f"{RUN}/790",
-        "created_at": "2026-11-19T08:00:00+00:00", "age": "2 days",
+        "how": "merge base", "sha": BASE, "branch": "main", "run_id": "790", "age": "2 days",
     }  # fmt: skip
     return BaselineInfo(**{**told, **more})
 
@@ -459,7 +458,7 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     )
     return report(
         suite(slug=evil, suite_path=evil, decision=decided, reruns=kept, candidate=now, comparison=compared,
-              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
+              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil),
               baseline_note=evil, failing=failing),
         title=evil, head_sha=evil, evidence_name=evil, evidence_url=f"javascript:{evil}",
         run_url=f"javascript:{evil}", warnings=[evil],
