@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from agent_eval.contracts import (
     Case,
     CaseResult,
-    CaseResultRow,
     Outcome,
     RunConfig,
     Tally,
@@ -236,20 +235,6 @@ def _score_case(
     row = rows[judged.trial]
     artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
     writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
-
-
-def judged_rows(suite: SuiteSource, judges: Sequence[Judge], policy: CasePolicy) -> Iterator[CaseResultRow]:
-    """Judge a suite in its order, and yield the results as a pack has them; nothing is written.
-
-    Raises:
-        InvalidInput: A case cannot be judged.
-        NothingMeasured: The suite has no cases.
-    """
-    suite.refuse_empty()
-    for shard in suite.shards:
-        for raw_case, case in suite.read(shard):
-            refuse_unjudgeable(judges, raw_case, case, suite.path)
-            yield result_row(judge_trials(judges, case, case.recorded, policy))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

@@ -12,25 +12,15 @@ import pytest
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.extent import crossed
-from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub, sha
 
 
-@pytest.fixture(scope="module")
-def left_on_main(contract: Contract, tmp_path_factory: pytest.TempPathFactory) -> Step:
-    """What a run on main left. Made once: the tests only look at it."""
-    with FakeGitHub(contract) as github:
-        runner = Runner(tmp_path_factory.mktemp("main"), github)
-        runner.write_suite(*orders())
-        return runner.push()
-
-
 @pytest.fixture
-def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
+def evidence(runner: Runner, github: FakeGitHub, left_on_main: Callable[..., Step]) -> Step:
     """The evidence of run 400, of the merge base; not uploaded yet. The suite's second case is worse now."""
     github.add_run(400, head_sha=BASE_SHA)
     runner.write_suite(*orders(bad=(2,)))
-    return left_on_main
+    return left_on_main()
 
 
 def test_merge_base__comes_before_newer_runs_on_main(runner: Runner, evidence: Step) -> None:
@@ -181,14 +171,14 @@ def test_artifact__that_is_not_what_main_left_is_refused_loudly(
 
 def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(333, event="pull_request"))
+    runner.upload(evidence, github.add_run(333))
     assert runner.pull_request(baseline="run:333").outputs["baseline-run-id"] == "333"
 
 
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        ("fork", "not from"),
+        ("fork", "There is no run 333 of this repository"),
         ("tampered", "added after the pack was sealed"),
         ("other suite", "no evidence of"),
     ],
@@ -283,5 +273,5 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
     github.prefix = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
-    assert github.count("POST", "/api/graphql") == 1
+    assert github.count("GET", "^/user$") == 1
     assert len(github.bodies(PULL)) == 1
