@@ -63,7 +63,7 @@ VERSIONS = {
     "latency_slo": 3,
     "loop_guard": 3,
     "policy": 2,
-    "prompt_injection": 4,
+    "prompt_injection": 3,
     "regex": 3,
     REPLAY_CONTRACT: 3,
     "tool_abuse": 2,

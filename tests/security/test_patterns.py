@@ -21,7 +21,7 @@ LONG = "a" * 1_000_000 + "!"
 
 JUDGES = Path(agent_eval.judges.__file__).parent
 OWN_PATTERNS_ONLY = {
-    "base.py", "builtin/final_output.py", "builtin/llm.py", "builtin/prompt_injection.py",
+    "base.py", "builtin/final_output.py", "builtin/prompt_injection.py",
     "builtin/replay_contract.py", "builtin/tool_abuse.py", "matching/re2.py", "matching/transcript.py",
     "reading.py",
 }  # fmt: skip
