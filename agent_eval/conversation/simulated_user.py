@@ -54,10 +54,10 @@ class Prompt:
         return _PLACEHOLDER.sub(lambda match: values[match.group(1)], self.text)
 
 
-def released_prompt(name: str = CURRENT) -> Prompt:
-    """Read a prompt that agent-eval brings along."""
-    path = files("agent_eval.conversation") / "prompts" / f"{name}.md"
-    return Prompt(name, path.read_text("utf-8"))
+def released_prompt() -> Prompt:
+    """Read the prompt that agent-eval brings along."""
+    path = files("agent_eval.conversation") / "prompts" / f"{CURRENT}.md"
+    return Prompt(CURRENT, path.read_text("utf-8"))
 
 
 _ATTEMPTS = 2
