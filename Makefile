@@ -1,11 +1,13 @@
 # make demo  runs the main job on a bundled example.
-# make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
-# CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out.
+# make test  runs every check, the tests of rooms and contracts and an eighth of the whole commands, and says at the end
+# what failed and what was left out.
+# CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out,
+# and measures coverage.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
 # make test-frameworks FRAMEWORK=langgraph  runs agent objects of a framework's real package; without one, of each.
 # make lint  runs the checks without the tests; each has a target of its own below.
 # make mutation ROOM=gate  says which small changes to the source no test notices.
-# make coverage  runs the tests and measures what they reach; on CI make test does so.
+# make coverage  runs the tests of rooms and contracts, and measures what they reach.
 # make format  mends style, where a machine can.
 # make docs  builds the documentation as a site, in site/.
 # make lock and make generated  write the locks, and the schemas, action.yml and references, anew.
@@ -102,14 +104,16 @@ shell: venv
 # The runs are spread over three processes: two would leave a core idle while tests wait. Each takes modules in a
 # row, so that their fixtures are made once. What must stay in one (see the markers) comes after. Its numpy, where
 # the oracles are installed, starts no threads: a process that has some is never forked.
-# Coverage is of the tests of rooms and contracts alone, those of importers with real files among them, on CI and
-# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, and measuring whole commands
-# would only say that a command ran.
+# Coverage is of the tests of rooms and contracts alone, those of importers with real files among them, at night and
+# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, too much for a push, and
+# measuring whole commands would only say that a command ran.
 ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
-MEASURE = $(filter true,$(CI))
+MEASURE = $(filter true,$(NIGHTLY))
 MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
 SPREAD := -n 3 --dist worksteal --durations=10 -m "not ($(ALONE))"
+# A developer's run takes an eighth of the whole commands, the same ones each time; a file that is named is run whole.
+tests: export ONE_IN = $(if $(filter true,$(CI) $(NIGHTLY)),1,8)
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.extent import FULL, NIGHTLY, unavailable
+from tests.extent import FULL, NIGHTLY, is_in_sample, unavailable
 from tests.left_out import RECORDS, Recorder, skip_marked
 
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
@@ -65,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for mark, has_time in (("slow", FULL), ("cross", NIGHTLY)):
         if not has_time and mark not in config.option.markexpr:
             skip_marked(items, mark)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what is not in the sample: here, so that the summary has one line for all of them."""
+    if not is_in_sample(item.nodeid):
+        pytest.skip("further whole commands")
 
 
 def pytest_collection_finish() -> None:

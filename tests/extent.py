@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Any, NoReturn
@@ -16,11 +17,28 @@ FULL = NIGHTLY or os.environ.get("CI") == "true"
 """Whether a push is tested, which leaves out further combinations alone: `CI=true`."""
 
 
+ONE_IN = int(os.environ.get("ONE_IN", "1"))
+"""Of so many tests of whole commands one is run: `make test` of a developer takes few of them."""
+
+WHOLE_COMMANDS = ("tests/blackbox/", "tests/e2e/", "tests/real/", "tests/security/")
+"""Where they lie."""
+
+
+def is_in_sample(nodeid: str) -> bool:
+    """Whether a test is run where only one of several whole commands is; the same ones each time."""
+    return not nodeid.startswith(WHOLE_COMMANDS) or zlib.crc32(nodeid.encode()) % ONE_IN == 0
+
+
 def unavailable(reason: str) -> NoReturn:
     """Skip the test for want of something that CI installs; a full run fails instead."""
     if FULL:
         pytest.fail(f"a full run must not go without: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def amount(quick: int, push: int, night: int) -> int:
+    """How much of a thing that is tried at random a run tries, of the three extents."""
+    return night if NIGHTLY else push if FULL else quick
 
 
 def examples(number: int) -> int:

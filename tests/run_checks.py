@@ -20,7 +20,7 @@ from tests.extent import FULL
 from tests.left_out import RECORDS, Record, read_records
 
 TESTS = "tests"
-QUICK = "Random examples and kills were few: CI=true make test runs what CI does."
+QUICK = "Whole commands, random examples and kills were few: CI=true make test runs what CI does."
 
 
 def check(target: str) -> bool:

@@ -1,20 +1,24 @@
-"""The `aui` agent: an agent of AUI, behind its API.
+"""The `aui` and `aui-v3` agents: an agent of AUI, behind one of the two generations of its API.
 
-A task is created, and each message is posted to it; the answer has its trace. The address comes from the
-operator and never from a suite, because the key is sent there.
+v1: a task is created, and each message is posted to it; the answer has its trace. v3: a token is fetched,
+each message is posted to a thread, and the trace is read from the thread. Addresses come from the operator
+and never from a suite, because the key is sent there.
 """
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+from urllib.parse import quote
 
 from typing_extensions import override
 
-from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
+from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
 from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
 from agent_eval.agents.recorder import LimitReached, Recorder
@@ -24,11 +28,13 @@ from agent_eval.http.client import Answer
 from agent_eval.http.errors import one_line, said_in
 from agent_eval.http.retry import is_rate_limit
 from agent_eval.models.retries import Reply, account_name, timed_out
+from agent_eval.models.usage import figure_of
 from agent_eval.storage.json import Limits, parse
 
 KEY_VARIABLE = "AUI_API_KEY"
 """Environment variable that has the network's key."""
-DEFAULT_URL = "https://api.aui.io/ia-controller"
+USER_VARIABLE = "AUI_USER_ID"
+"""Environment variable that pins the id of the user, which is random otherwise."""
 
 _REFUSALS = {
     401: f"Set {KEY_VARIABLE} to the key of the network, and check that it is still valid.",
@@ -44,6 +50,7 @@ _RATE_LIMITED = frozenset({429, 529})
 _SERVER_ERROR = 500
 
 _V1 = "/api/v1/external"
+_OF_THE_AGENT = ("version_id", "version_tag", "bundle_mode")
 _MESSAGE_FLAGS = {
     "is_external_api": "true",
     # The first until 1.2.36 of the SDK, the others since.
@@ -51,6 +58,14 @@ _MESSAGE_FLAGS = {
     "include_business_trace": "true",
     "include_context_trace": "true",
 }
+_TRACE_FLAGS = {"include_business_logic": "true", "include_context_logic": "true"}
+
+_V3 = "/messaging/v1"
+_TOKEN_SECONDS = 300.0
+"""How long a token is used whose end is not stated."""
+
+Renew = Callable[[Service], Service]
+"""Returns the service with another token."""
 
 
 class RequestFailed(Exception):
@@ -75,18 +90,22 @@ class Requests:
         *,
         is_first: bool = False,
         is_message: bool = False,
+        renew: Renew | None = None,
     ) -> Mapping[str, Any]:
         """Send a request and return the object in its answer.
 
         Args:
             is_first: Whether it is the first of a conversation, so that a refusal is one of all.
             is_message: Whether it changes the conversation, so that it must not arrive twice.
+            renew: Returns the service with another token, to be asked once more after 401.
 
         Raises:
             RequestFailed: There is no usable answer.
             NotEvaluable: The service would refuse every conversation.
         """
         reply = self._repeated(service, request, is_message=is_message)
+        if renew is not None and reply.value is not None and reply.value.status == 401:
+            reply = self._repeated(renew(service), request, is_message=is_message)
         answer = reply.value
         if answer is None:
             raise RequestFailed(reply)
@@ -95,7 +114,17 @@ class Requests:
             raise NotEvaluable(f"the agent {_in_words(answer)}", remedy=_REFUSALS[status], status=status)
         return _read_object(answer)
 
-    def _repeated(self, service: Service, request: HttpRequest, *, is_message: bool) -> Reply[Answer]:
+    def read(self, service: Service, request: HttpRequest) -> Any:
+        """Read what is good to have, such as a trace; None where that fails."""
+        reply = self._repeated(service, request)
+        if reply.value is None or reply.value.status >= 400:
+            return None
+        try:
+            return _parsed(reply.value.body)
+        except InvalidInput:
+            return None
+
+    def _repeated(self, service: Service, request: HttpRequest, *, is_message: bool = False) -> Reply[Answer]:
         recorder, limits, clocks = self._recorder, self._limits, self._surroundings.clocks
 
         def send() -> Reply[Answer]:
@@ -152,7 +181,7 @@ def _in_words(answer: Answer) -> str:
 
 
 class AuiAgent(Agent):
-    """An agent behind the AUI API.
+    """An agent behind the AUI API of the first generation.
 
     The message of each turn is sent with the `user_info` of the case's `conversation` as `agent_variables`.
 
@@ -160,8 +189,15 @@ class AuiAgent(Agent):
         agent_id: The agent; None for the network's own.
         base_url: Address of the API; None for AUI's own.
         api_key: Key of each request, never recorded.
+        parameters: Those in `known_parameters`: `user_id` pins the user, who is random otherwise.
     """
 
+    kind: ClassVar[str] = "aui"
+    api: ClassVar[str] = "v1"
+    default_url: ClassVar[str] = "https://api.aui.io/ia-controller"
+    known_parameters: ClassVar[frozenset[str]] = frozenset(
+        {"user_id", "task_origin_type", "version_id", "version_tag", "bundle_mode"}
+    )
     account: str
 
     def __init__(
@@ -170,11 +206,20 @@ class AuiAgent(Agent):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self._agent_id, self._url, self._key = agent_id, base_url or DEFAULT_URL, api_key or ""
-        secret = {"x-network-api-key": self._key} if self._key else None
-        self._service = Service(self._url, secret_headers=secret)
+        self._agent_id, self._url, self._key = agent_id, base_url or self.default_url, api_key or ""
+        self._parameters = dict(parameters or {})
+        if unknown := sorted(self._parameters.keys() - self.known_parameters):
+            raise UsageError(
+                f"the agent {self.kind} has no parameter {unknown[0]!r}",
+                remedy=f"Use one of: {', '.join(sorted(self.known_parameters))}.",
+            )
+        self._service = self._connect()
         self.account = account_name(self._url, self._key)
+
+    def _connect(self) -> Service:
+        return Service(self._url, secret_headers={"x-network-api-key": self._key} if self._key else None)
 
     @classmethod
     @override
@@ -185,23 +230,32 @@ class AuiAgent(Agent):
                 remedy="Change the prompt where the agent is configured, or evaluate another kind of agent.",
                 field="system-prompt",
             )
-        return cls(rest or None, base_url=options.base_url, api_key=options.environ.get(KEY_VARIABLE))
+        pinned = options.environ.get(USER_VARIABLE)
+        return cls(
+            rest or None,
+            base_url=options.base_url,
+            api_key=options.environ.get(KEY_VARIABLE),
+            parameters={**({"user_id": pinned} if pinned else {}), **options.parameters},
+        )
 
     @classmethod
     @override
     def from_description(
         cls, described: Mapping[str, Any], options: AgentOptions
     ) -> tuple[str, AgentOptions]:
-        return f"aui:{described['agent_id'] or ''}", replace(
-            options, base_url=options.base_url or described["base_url"]
+        return f"{cls.kind}:{described['agent_id'] or ''}", replace(
+            options,
+            base_url=options.base_url or described["base_url"],
+            parameters={**dict(described["parameters"]), **options.parameters},
         )
 
     @override
     def describe(self) -> dict[str, Any]:
         return {
-            "agent": "aui",
+            "agent": self.kind,
             "base_url": self._url.partition("?")[0],
             "agent_id": self._agent_id,
+            "parameters": self._parameters,
         }
 
     @override
@@ -248,32 +302,121 @@ class AuiAgent(Agent):
             result = recorder.result(None, reached.failure, reached.problem)
         return replace(result, conversation=(place,))
 
+    def _user(self) -> str:
+        return str(self._parameters.get("user_id") or uuid.uuid4())
+
     def _begin(self, requests: Requests, place: dict[str, str]) -> str | None:
         """Create a task, put what the turns share into `place`, and return what the agent says first."""
-        body: dict[str, Any] = {"user_id": str(uuid.uuid4()), "task_origin_type": "third-party"}
+        agent = {name: self._parameters[name] for name in _OF_THE_AGENT if name in self._parameters}
         if self._agent_id is not None:
-            body["agent"] = {"agent_id": self._agent_id}
+            agent["agent_id"] = self._agent_id
+        user = self._user()
+        origin = self._parameters.get("task_origin_type", "third-party")
+        body = {"user_id": user, "task_origin_type": origin, **({"agent": agent} if agent else {})}
         created = requests.send(self._service, HttpRequest("POST", f"{_V1}/tasks", body), is_first=True)
         task_id = _text(created, "id") or _text(created, "task_id")
         if task_id is None:
             raise _failed(FailureKind.TYPE_ERROR, "answered without the id of the new task")
-        place["task_id"] = task_id
+        place.update(task_id=task_id, user_id=user)
         return _text(created, "welcome_message")
 
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
         """Send the turn's message; return the answer, and the seconds that it took."""
-        about = task.case.conversation
-        body: dict[str, Any] = {"task_id": place["task_id"], "text": text_of(task.case.input)}
-        if about is not None:
-            body["agent_variables"] = about.user_info
+        body = {"task_id": place["task_id"], "text": text_of(task.case.input), **_variables_of(task.case)}
         request = HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS)
         message = requests.send(self._service, request, is_message=True)
-        return AuiAnswer(message, message.get("trace_info")), requests.last_seconds
+        seconds = requests.last_seconds
+        info = message.get("trace_info")
+        if info is None and (message_id := _text(message, "id")) is not None:
+            path = f"{_V1}/tasks/{quote(place['task_id'], safe='')}/messages/{quote(message_id, safe='')}"
+            info = requests.read(self._service, HttpRequest("GET", f"{path}/trace-info", None, _TRACE_FLAGS))
+        return AuiAnswer(message, info, self.api), seconds
+
+
+class AuiV3Agent(AuiAgent):
+    """An agent behind the AUI API of the later generation, which records no workflows and no parameters."""
+
+    kind = "aui-v3"
+    api = "v3"
+    default_url = "https://api-v3.aui.io/apollo-api"
+    known_parameters = frozenset({"user_id"})
+
+    @override
+    def _connect(self) -> Service:
+        self._token_lock = threading.Lock()
+        self._token_until = 0.0
+        self._messaging: Service | None = None
+        return Service(self._url)
+
+    @override
+    def close(self) -> None:
+        super().close()
+        if self._messaging is not None:
+            self._messaging.close()
+
+    @override
+    def _begin(self, requests: Requests, place: dict[str, str]) -> str | None:
+        place["user_id"] = self._user()
+        return None
+
+    @override
+    def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
+        text = text_of(task.case.input)
+        known = {name: place[name] for name in ("user_id", "thread_id") if name in place}
+        request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **_variables_of(task.case)})
+        answer = requests.send(
+            self._with_token(requests),
+            request,
+            is_message=True,
+            renew=lambda old: self._with_token(requests, refused=old),
+        )
+        seconds = requests.last_seconds
+        thread_id = _text(answer, "thread_id") or place.get("thread_id")
+        if thread_id is None:
+            raise _failed(FailureKind.TYPE_ERROR, "answered without the thread's id")
+        place["thread_id"] = thread_id
+        path = f"{_V3}/threads/{quote(thread_id, safe='')}/trace"
+        traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
+        turn = task.session.turn if task.session is not None else 1
+        return AuiAnswer(object_of(answer.get("message")), _trace_of(traces, text, turn), self.api), seconds
+
+    def _with_token(self, requests: Requests, *, refused: Service | None = None) -> Service:
+        """Return the service with a token in its headers.
+
+        A token is fetched where there is none, where it expires, or where it is still the refused one.
+        """
+        with self._token_lock:
+            known = self._messaging
+            if known is not None and known is not refused and time.monotonic() < self._token_until:
+                return known
+            body = {"grant_type": "publishable_key", "publishable_key": self._key}
+            request = HttpRequest("POST", "/management/v1/auth/token", body)
+            granted = requests.send(self._service, request, is_first=True)
+            token, lasts = _text(granted, "access_token"), figure_of(granted.get("expires_in"))
+            if token is None:
+                raise _failed(FailureKind.TYPE_ERROR, "answered without an access_token")
+            self._token_until = time.monotonic() + (_TOKEN_SECONDS if lasts is None else lasts) * 0.9
+            self._messaging = Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})
+            return self._messaging
+
+
+def _trace_of(traces: Any, text: str, turn: int) -> Any:
+    """Find the trace of the turn's message in those of its thread; None where none is of it."""
+    listed = [trace for trace in items_of(traces) if isinstance(trace, Mapping)]
+    for trace in reversed(listed):
+        if object_of(trace.get("input")).get("message") == text:
+            return trace
+    return listed[-1] if len(listed) == turn else None
 
 
 def text_of(content: Any) -> str:
     """Return an input as the text of a message: JSON where it is no text."""
     return content if isinstance(content, str) else json.dumps(content, sort_keys=True)
+
+
+def _variables_of(case: Case) -> dict[str, Any]:
+    """Return what every message tells the agent of the user."""
+    return {} if case.conversation is None else {"agent_variables": case.conversation.user_info}
 
 
 def _text(body: Mapping[str, Any], name: str) -> str | None:

@@ -27,10 +27,14 @@ _KEPT = ("cards", "followup_suggestions", "url")
 
 @dataclass(frozen=True, slots=True)
 class AuiAnswer:
-    """One answer of an AUI agent; `trace_info` is None where the API gave none."""
+    """One answer of an AUI agent.
+
+    `trace_info` is None where the API gave none. `api` is its generation: `v1` or `v3`.
+    """
 
     message: Mapping[str, Any]
     trace_info: Any = None
+    api: str = "v1"
 
     @property
     def info(self) -> Mapping[str, Any]:
@@ -60,7 +64,7 @@ class AuiAnswer:
     @property
     def attribute(self) -> dict[str, Any]:
         """The value of the attribute `aui`. A field that the API did not give is left out."""
-        value: dict[str, Any] = {"api": "v1"}
+        value: dict[str, Any] = {"api": self.api}
         for source in (self.info, self.message):
             if "executed_workflows" in source:
                 value["executed_workflows"] = source["executed_workflows"]

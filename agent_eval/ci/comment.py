@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from agent_eval.ci.earlier import outage_of
 from agent_eval.errors import RemoteError
-from agent_eval.http.errors import HttpError, RateLimited, UncertainOutcome
+from agent_eval.http.errors import HttpError, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
-_NOT_KNOWN = 401
 _GONE = frozenset({404, 410})
-_REFUSED = frozenset({403, 404, 410, 422, 423})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +192,8 @@ def _severity(body: str) -> int:
 
 
 def _explain(error: RemoteError, words: CommentWords) -> str:
-    report = f"The report is in the {words.full_report}."
-    status = error.status if isinstance(error, HttpError) else None
-    if status == _NOT_KNOWN:
-        return (
-            "No comment was written (HTTP 401): the token was not accepted. It is wrong or expired, or of "
-            f"another server. {report}"
-        )
-    if status not in _REFUSED or isinstance(error, RateLimited):
-        return f"The comment could not be written: {error.message}"
-    if status == 422:
-        return f"The platform refused the comment as invalid (HTTP 422): {error.message}"
-    if status == 410:
-        return "The comment could not be written: the conversation no longer takes comments (HTTP 410)."
-    return f"No comment was written (HTTP {status}). {words.refused}. {report}"
+    outage = outage_of(error, f"{words.refused}.")
+    return f"No comment was written: {outage.cause} {outage.remedy} The report is in the {words.full_report}."
 
 
 _REST = re.compile(

@@ -456,8 +456,8 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
-    cassette = agent.cassette if agent is not None else None
-    read = [judging.judge_config, judging.llm.script, baseline, cassette]
+    of_agent = (agent.cassette, agent.user_prompt) if agent is not None else ()
+    read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
     advisory = _new_judges(in_force)
     reads_nothing = not judging.configs and not is_code
@@ -484,7 +484,7 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         advisory=advisory,
     )
     if agent is not None:
-        agent = replace(agent, cassette=of_tip(agent.cassette))
+        agent = replace(agent, cassette=of_tip(agent.cassette), user_prompt=of_tip(agent.user_prompt))
     if (at_tip := of_tip(baseline)) is not None and at_tip.exists():
         # A path comes before the name of a baseline, which a change could hide by it.
         settings = replace(settings, baseline=str(at_tip))

@@ -70,6 +70,7 @@ class AgentSpec:
     resume: bool = False
     case_commands: bool = False
     case_command_seconds: float = 60.0
+    user_prompt: Path | None = None
     keep_alive: bool = False
 
     @property

@@ -27,7 +27,7 @@ AUI = "aui"
 """Attribute of an agent's event: `executed_workflows` and `trace_info` of an AUI agent's answer."""
 
 AUI_V3 = "v3"
-"""`api` of that attribute of earlier versions, whose agent recorded no workflows and no parameters."""
+"""`api` of that attribute where it is from the later API, which records no workflows and no parameters."""
 
 FORWARDING = "CONVERSATION_FORWARDING"
 """Begin of the names of workflows that hand a conversation over to a human."""

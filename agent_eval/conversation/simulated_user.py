@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
@@ -29,11 +30,14 @@ from agent_eval.models.base import (
     without_thoughts,
 )
 from agent_eval.models.client import ModelUse
+from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
 
 CURRENT = "user-1"
-"""The prompt in use. One that was released is never changed."""
+"""The prompt that is used where no other is named. A prompt that was released is never changed."""
 
+_REQUIRED = ("guidelines", "user_info")
+_MOST_BYTES = 1 << 20
 _PLACEHOLDER = re.compile(r"\{\{(guidelines|user_info|language)\}\}")
 
 
@@ -54,10 +58,30 @@ class Prompt:
         return _PLACEHOLDER.sub(lambda match: values[match.group(1)], self.text)
 
 
-def released_prompt() -> Prompt:
-    """Read the prompt that agent-eval brings along."""
-    path = files("agent_eval.conversation") / "prompts" / f"{CURRENT}.md"
-    return Prompt(CURRENT, path.read_text("utf-8"))
+def released_prompt(name: str = CURRENT) -> Prompt:
+    """Read a prompt that agent-eval brings along."""
+    path = files("agent_eval.conversation") / "prompts" / f"{name}.md"
+    return Prompt(name, path.read_text("utf-8"))
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read the operator's own prompt.
+
+    Raises:
+        InvalidInput: The file cannot be read, is no UTF-8, or lacks a place that a prompt needs.
+    """
+    try:
+        text = read_bytes(path, max_bytes=_MOST_BYTES).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None
+    missing = [name for name in _REQUIRED if f"{{{{{name}}}}}" not in text]
+    if missing:
+        raise InvalidInput(
+            f"{path} has no place {{{{{missing[0]}}}}}, so every simulated user would be the same",
+            remedy="Write {{guidelines}} and {{user_info}} where they belong.",
+            file=str(path),
+        )
+    return Prompt("custom", text)
 
 
 _ATTEMPTS = 2

@@ -13,7 +13,7 @@ from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools, canonical
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts import Case
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
 from agent_eval.models.catalog import MODELS
@@ -122,9 +122,11 @@ def simulation_for(
     cases = (raw_case.raw for shard in suite.shards for raw_case, _ in suite.read(shard))
     if all(raw.get("conversation") is None for raw in cases):
         return None
-    return Simulation(open_model())
+    prompt = spec.agent.user_prompt if spec.agent is not None else None
+    return Simulation(open_model(), read_prompt(prompt) if prompt is not None else released_prompt())
 
 
+_AUI = ("aui", "aui-v3")
 _FROM_PYTHON = "adapter"
 
 
@@ -154,7 +156,7 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
     if model is not None and kind in MODELS:
         named = replace(named, name=f"{kind}:{model}")
     elif model is not None and kind != _FROM_PYTHON:
-        interface = "the AUI API has no field for one" if kind == "aui" else "its interface cannot carry one"
+        interface = "the AUI API has no field for one" if kind in _AUI else "its interface cannot carry one"
         raise UsageError(
             f"{spec.suite}: the suite names the model {model!r} for its agent, but {interface}",
             remedy="Remove model from the suite, or run an agent such as openai:MODEL.",
@@ -176,7 +178,7 @@ def with_key(
 ) -> AgentOptions:
     """Give an AUI agent the key of its suite."""
     document = source.document
-    is_aui = (spec.name or "").partition(":")[0] == "aui"
+    is_aui = (spec.name or "").partition(":")[0] in _AUI
     if not is_aui or not isinstance(document, AuiDocument) or document.agent is None:
         return options
     return replace(options, environ={**options.environ, KEY_VARIABLE: document.agent.resolved_key(environ)})

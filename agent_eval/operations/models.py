@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
 
-_JUDGE = "llm"
+MODEL_JUDGE = "llm"
+"""The judge whose rulings are kept."""
 
 
 def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
@@ -162,7 +163,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
     The pack is trusted, or is the one that is judged again. With `only_kept` no model is asked, and the
     pack's own is taken to have judged.
     """
-    if pack is None or not isinstance(plan.model, ModelAccess) or _JUDGE not in plan.names:
+    if pack is None or not isinstance(plan.model, ModelAccess) or MODEL_JUDGE not in plan.names:
         return
     plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
     if only_kept:
@@ -171,7 +172,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
 
 def go_on_with_rulings(plan: JudgePlan, results: Iterable[Mapping[str, Any]]) -> None:
     """Let the judges of a resumed run ask nothing that its earlier starts asked, which had `results`."""
-    if isinstance(plan.model, ModelAccess) and _JUDGE in plan.names:
+    if isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
         plan.model.go_on_with(_rulings(_evidence_in(results)))
 
 
@@ -215,7 +216,7 @@ def _evidence_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
     for row in rows:
         for trial in row.get("trials") or [row]:
             for verdict in trial["verdicts"]:
-                if verdict["judge_id"] == _JUDGE and isinstance(verdict["evidence"], Mapping):
+                if verdict["judge_id"] == MODEL_JUDGE and isinstance(verdict["evidence"], Mapping):
                     yield verdict["evidence"]
 
 

@@ -236,7 +236,7 @@ policy blocks on fails as well: CircleCI knows no third answer.
 """
 _CIRCLECI_TOKEN = f"""\
 For the baseline, put a personal API token as {variable("circleci-token")} into the context `agent-eval`; for
-the comment on GitHub, {variable("github-token")}."""
+the comment, {variable("github-token")} or {variable("gitlab-token")}."""
 CIRCLECI_DOCKER = f"""\
 docker run --rm --user "$(id -u):$(id -g)" --env HOME=/tmp
 {passed_on("CIRCLE", "$")}

@@ -46,10 +46,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 def test_guide__shows_what_there_is(name: str) -> None:
     guide, shown = PARTS[name]
     text = (DOCS / guide).read_text(encoding="utf-8")
-    part = re.compile(
-        rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\Z)",
-        re.DOTALL,
-    )
+    part = re.compile(rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\Z)", re.DOTALL)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         text = part.sub(lambda found: found.group(1) + shown(), text)
         (DOCS / guide).write_text(text, encoding="utf-8")

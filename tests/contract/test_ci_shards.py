@@ -15,6 +15,7 @@ import yaml
 from agent_eval.errors import ExitCode
 from tests.contract.test_ci_files import complain
 from tests.contract.test_ci_templates import InShell, at_work, place
+from tests.extent import WHOLE_JOB
 from tests.fakes.buildkite_upload import uploaded
 from tests.unit.ci.platforms.build_runner import BuildRunner
 
@@ -85,6 +86,7 @@ def write_agent(runner: BuildRunner, *tools: str) -> None:
     (runner.repository.top / "agent.py").write_text(AGENT.format(tools=json.dumps(tools)))
 
 
+@WHOLE_JOB
 def test_shards_are_decided_on_as_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "unused").mkdir()
     with place("buildkite", tmp_path) as (runner, push, change):

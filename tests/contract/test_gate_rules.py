@@ -89,9 +89,7 @@ def guide() -> str:
     return "\n".join(["| flag of `gate` | |", "|---|---|", *rows]) + "\n"
 
 
-SHOWN = {
-    ROOT / "docs" / "guides" / "gate.md": ("<!-- rules -->\n", guide, r"\nFlags alone set"),
-}
+SHOWN = {ROOT / "docs" / "guides" / "gate.md": ("<!-- rules -->\n", guide, r"\nFlags alone set")}
 """By file: what stands before the rules, the rules as it shows them, and what comes after."""
 
 

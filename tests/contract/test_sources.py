@@ -29,11 +29,7 @@ FORBIDDEN = {
 def committed_texts() -> list[tuple[str, str]]:
     """Name and text of every file that git tracks; binary files are left out."""
     listing = subprocess.run(
-        ["git", "ls-files", "-z", "--cached"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
+        ["git", "ls-files", "-z", "--cached"], cwd=ROOT, capture_output=True, check=True, text=True
     )
     found = []
     for name in sorted(filter(None, listing.stdout.split("\0"))):

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,15 @@ class Runner:
     Args:
         root: Where workspaces are made.
         github: The GitHub it talks to.
+        left_on_main: What a run on main left in which these orders are bad, made elsewhere.
     """
 
-    def __init__(self, root: Path, github: FakeGitHub) -> None:
+    def __init__(
+        self, root: Path, github: FakeGitHub, left_on_main: Callable[..., Step] | None = None
+    ) -> None:
         self.root = root
         self.github = github
+        self.left_on_main = left_on_main
         self.workspace = root / "workspace"
         self.workspace.mkdir(exist_ok=True)
         self.has_own_repository = False

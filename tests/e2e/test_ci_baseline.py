@@ -12,25 +12,15 @@ import pytest
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.extent import crossed
-from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub, sha
 
 
-@pytest.fixture(scope="module")
-def left_on_main(contract: Contract, tmp_path_factory: pytest.TempPathFactory) -> Step:
-    """What a run on main left. Made once: the tests only look at it."""
-    with FakeGitHub(contract) as github:
-        runner = Runner(tmp_path_factory.mktemp("main"), github)
-        runner.write_suite(*orders())
-        return runner.push()
-
-
 @pytest.fixture
-def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
+def evidence(runner: Runner, github: FakeGitHub, left_on_main: Callable[..., Step]) -> Step:
     """The evidence of run 400, of the merge base; not uploaded yet. The suite's second case is worse now."""
     github.add_run(400, head_sha=BASE_SHA)
     runner.write_suite(*orders(bad=(2,)))
-    return left_on_main
+    return left_on_main()
 
 
 def test_merge_base__comes_before_newer_runs_on_main(runner: Runner, evidence: Step) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.deployed import Behaviour, Deployed
 from tests.e2e.runner import PULL, Runner, Step, live_order
-from tests.e2e.scenarios.repository import Repository
+from tests.e2e.scenarios.repository import Evaluated
 from tests.e2e.test_ci_agent import write
 from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
@@ -144,10 +143,9 @@ HOSTILE = {
         for place, (name, act) in enumerate(HOSTILE.items())
     ],
 )
-def test_an_agent_that_wants_to_be_excused_is_not(tmp_path: Path, act: str) -> None:
+def test_an_agent_that_wants_to_be_excused_is_not(evaluated: Evaluated, act: str) -> None:
     # A stopped supervisor says nothing until the limit of its attempt, and eight attempts wait for that.
-    repository = Repository(tmp_path, cases=2, settings={"limits.attempt.seconds": 5})
-    repository.main(1)
+    repository = evaluated(cases=2, settings={"limits.attempt.seconds": 2}, runs=1)
     repository.topic(f"if case == 'order-1':\n    {act}\n")
     job = repository.job()
     assert (job.code, job.outcome) == (1, "failed"), job.log

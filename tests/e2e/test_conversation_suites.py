@@ -352,3 +352,21 @@ def test_a_run_that_is_refused_leaves_no_directory(
     )
     assert message in refused["error"]["message"]
     assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
+
+
+def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = json.loads(bundled_suite("demo:hr").read_text())
+    kinds = ("rule_triggered", "rule_not_triggered", "escalated_due_to_error", None)
+    for test in suite["tests"]:
+        test["evaluations"] = [each for each in test["evaluations"] if each.get("strict") in kinds]
+    suite["tests"] = [test for test in suite["tests"] if test["evaluations"]]
+    Path("later.json").write_text(json.dumps(suite))
+    monkeypatch.setenv("AUI_API_KEY", f"pk_network_{suite['agentId']}")
+    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={terminal.served.url}")
+    assert terminal.done("validate", "later.json")["warnings"] == []
+    result = terminal.done("run", "later.json", *agent, *SCRIPTED, "--out", "later")
+    assert result["pass_rate"] == 1.0
+    assert main(["run", "demo:hr", *agent, *SCRIPTED, "--out", "all"]) == 4
+    assert "does not record executed_workflows" in terminal.printed.readouterr().err

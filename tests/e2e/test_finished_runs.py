@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Process, agent_eval, start, tree
-from tests.extent import FULL, NIGHTLY, OTHERS, WHOLE_JOB
+from tests.extent import OTHERS, WHOLE_JOB, amount
 
 CALLED = """
 import json, os, sys, time
@@ -163,7 +163,7 @@ def begin(place: Path, *more: str) -> Process:
     return start(*RUN, "--run-id", "r", "--resume", "--format", "json", *more, cwd=place, own_group=True)
 
 
-KILLS = 60 if NIGHTLY else 12 if FULL else 8
+KILLS = amount(8, 12, 60)
 
 
 @WHOLE_JOB

@@ -71,15 +71,21 @@ def bundle(root: Path, packs: dict[str, Path]) -> bytes:
     return zipped({"evidence.zip": (root / "evidence.zip").read_bytes()})
 
 
+@pytest.fixture(scope="module")
+def of_main(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The artifact of a run on main."""
+    place = tmp_path_factory.mktemp("main")
+    return bundle(place, {"shop": pack_of(place, *orders(), commit=BASE_SHA)})
+
+
 @pytest.fixture
-def change(github: FakeGitHub, tmp_path: Path) -> FakeGitHub:
+def change(github: FakeGitHub, of_main: bytes) -> FakeGitHub:
     """A fork's pull request 7, whose first job has finished, another one, and a run on main."""
     github.add_run(OWN_RUN, fork=True, event="pull_request", head_sha=HEAD_SHA, head_branch="topic")
     github.add_pull(PULL, HEAD_SHA, fork=True)
     github.add_pull(OTHER_PULL, sha("other"))
     github.add_run(BASE_BRANCH_RUN, head_sha=BASE_SHA)
-    before = pack_of(tmp_path / "before", *orders(), commit=BASE_SHA)
-    github.add_artifact(BASE_BRANCH_RUN, bundle(tmp_path / "before", {"shop": before}))
+    github.add_artifact(BASE_BRANCH_RUN, of_main)
     return github
 
 
@@ -352,8 +358,8 @@ def test_two_packs_of_one_dataset_are_refused(runner: Runner, change: FakeGitHub
     good, bad = pack_of(tmp_path / "a", *orders()), pack_of(tmp_path / "b", *orders(bad=(1,)))
     change.add_artifact(OWN_RUN, bundle(tmp_path, {"a": good, "b": bad}))
     step = runner.report()
-    assert (step.code, step.outcome) == (2, "error")
-    assert "two packs of one dataset" in change.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (4, "error")
+    assert "has `shop` twice" in change.bodies(PULL)[0]
 
 
 @pytest.mark.parametrize(("expired", "words"), [(True, "expired"), (None, "left no artifact")])

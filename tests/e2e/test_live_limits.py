@@ -215,7 +215,7 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
 def test_a_limit_of_requests_is_named_with_what_adapts_to_it(tmp_path: Path, provider: Provider) -> None:
     provider.a_second = 0
     conversations(tmp_path, 12)
-    ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=20")
+    ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=8")
     assert ended.code == 4
     assert "HTTP 429: Rate limit reached for requests per second" in ended.err
     assert "--parallel auto" in ended.err

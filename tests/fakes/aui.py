@@ -1,4 +1,4 @@
-"""The AUI API on localhost, with the answers and faults that a test wants.
+"""Both generations of the AUI API on localhost, with the answers and faults that a test wants.
 
 It refuses what the real service would refuse: an unknown path or field, a wrong key, an unknown task.
 Requests are remembered as (method, path, query, body).
@@ -18,12 +18,13 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.fakes.server import serve
+from tests.fakes.server import Served
 
 KEY = "API_KEY_canary_0123456789"
 
 TASK_FIELDS = {"user_id", "task_origin_type", "agent"}
 MESSAGE_FIELDS = {"task_id", "text", "context", "agent_variables"}
+V3_FIELDS = {"text", "user_id", "thread_id", "image_url", "agent_variables"}
 ORIGINS = {
     *("stores", "web-widget", "inspection-playground", "feedback-playground"),
     *("llm-management", "third-party", "agent-builder"),
@@ -43,29 +44,26 @@ class Fault:
     after: int = 0
 
 
-class FakeAui:
+class FakeAui(Served):
     """The service. `answers` are messages with their `trace_info`, by turn; the last one goes on."""
 
     def __init__(self, *answers: Mapping[str, Any], welcome: str | None = None) -> None:
+        super().__init__(self._handle)
         self.answers = list(answers) or [{"text": "hello"}]
         self.welcome = welcome
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str, dict[str, str], Any]] = []
+        self.tokens = 0
+        self.expires_in = 3600
+        self.apart = False
         self._turns: dict[str, list[Mapping[str, Any]]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._server = serve(self._handle)
+        self._start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> FakeAui:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return self._host()
 
     def bodies(self, path: str) -> list[Any]:
         """Bodies of the requests to a path that ends so, in order."""
@@ -98,6 +96,15 @@ class FakeAui:
             if handler.headers.get("x-network-api-key") != KEY:
                 return 401, {"message": "Unauthorized"}
             return self._v1(method, path.removeprefix("/api/v1/external/"), query, body)
+        if path == "/management/v1/auth/token":
+            if body != {"grant_type": "publishable_key", "publishable_key": KEY}:
+                return 401, {"error": {"code": "invalid_key", "message": "The key is not valid."}}
+            self.tokens += 1
+            return 200, {"access_token": f"token-{self.tokens}", "expires_in": self.expires_in}
+        if path.startswith("/messaging/v1/"):
+            if handler.headers.get("Authorization") != f"Bearer token-{self.tokens}":
+                return 401, {"error": {"code": "token_expired", "message": "The token has expired."}}
+            return self._v3(method, path.removeprefix("/messaging/v1/"), body)
         return 404, {"message": f"no such path: {path}"}
 
     def _v1(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
@@ -114,7 +121,12 @@ class FakeAui:
                 return 422, {"errors": [{"loc": ["body"], "msg": "Unknown field", "type": "value_error"}]}
             if body.get("task_id") not in self._turns:
                 return 404, {"message": "There is no such task."}
-            return 200, self._next(body["task_id"], with_trace="include_trace_info" in query)
+            return 200, self._next(
+                body["task_id"], with_trace=not self.apart and "include_trace_info" in query
+            )
+        parts = path.split("/")
+        if method == "GET" and parts[-1] == "trace-info" and self.apart:
+            return 200, self._turns[parts[1]][int(parts[3].removeprefix("message-")) - 1].get("trace_info")
         return 404, {"message": f"no such path: {path}"}
 
     def _next(self, place: str, *, with_trace: bool) -> dict[str, Any]:
@@ -123,6 +135,23 @@ class FakeAui:
         turns.append(answer)
         shown = {name: value for name, value in answer.items() if with_trace or name != "trace_info"}
         return {"id": f"message-{len(turns)}", "created_at": "2026-11-22T08:00:00Z", **shown}
+
+    def _v3(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if (method, path) == ("POST", "messages"):
+            if body.keys() - V3_FIELDS or not body.get("user_id"):
+                fault = {"field": "body", "message": "unknown field"}
+                return 422, {"error": {"code": "invalid", "message": "Invalid.", "details": [fault]}}
+            thread = body.get("thread_id") or f"thread-{next(self._numbers)}"
+            self._turns.setdefault(thread, [])
+            message = self._next(thread, with_trace=False)
+            message.pop("executed_workflows", None)
+            trace = dict(self._turns[thread][-1].get("trace_info") or {})
+            self._turns[thread][-1] = {"trace_info": {"input": {"message": body["text"]}, **trace}}
+            return 200, {"thread_id": thread, "message": message}
+        parts = path.split("/")
+        if method == "GET" and parts[0] == "threads" and parts[-1] == "trace":
+            return 200, [turn["trace_info"] for turn in self._turns[parts[1]]]
+        return 404, {"error": {"code": "not_found", "message": "There is nothing here."}}
 
 
 def _send(handler: BaseHTTPRequestHandler, answer: Fault) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Trace
-from tests.extent import FULL
+from tests.extent import amount
 from tests.shared_data import shared_path
 from tests.unit.importers.importing import FRAMEWORK, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
-CUTS = 200 if FULL else 5
+CUTS = amount(5, 40, 200)
 FILES = {
     "langgraph": (
         *("astream_events_v2.jsonl", "messages_lc_dumps.json", "messages_model_dump.json"),

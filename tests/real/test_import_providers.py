@@ -14,7 +14,7 @@ from agent_eval.contracts import Case
 from agent_eval.errors import AgentEvalError
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
-from tests.extent import FULL
+from tests.extent import amount
 from tests.shared_data import shared_path
 
 Counts = dict[str, Any]
@@ -314,7 +314,7 @@ def test_foundry_datasets_hold_every_row(tmp_path):
 def test_every_recorded_file_that_is_cut_off_is_refused_or_reported(folder, tmp_path):
     for path in files(folder):
         data, chance = path.read_bytes().rstrip(), random.Random(path.name)
-        for position in [chance.randrange(1, len(data)) for _ in range(200 if FULL else 3)]:
+        for position in [chance.randrange(1, len(data)) for _ in range(amount(3, 40, 200))]:
             source = tmp_path / path.name
             source.write_bytes(data[:position])
             try:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Trace
-from tests.extent import FULL
+from tests.extent import amount
 from tests.shared_data import shared_path
 from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
-CUTS = 200 if FULL else 6
+CUTS = amount(6, 40, 200)
 FILES = (
     "otel_genai/otlp_logs_openai_v2.json",
     "otel_genai/otlp_traces_openai_v2.json",

@@ -14,12 +14,12 @@ import pytest
 from agent_eval.contracts import Case, Trace
 from agent_eval.errors import NothingMeasured
 from agent_eval.judges.builtin.recorded import RecordedJudge
-from tests.extent import FULL
+from tests.extent import amount
 from tests.shared_data import shared_path
 from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
-CUTS = 200 if FULL else 8
+CUTS = amount(8, 40, 200)
 FILES = (
     "claude_code/coverage-test-fix.jsonl",
     "claude_code/strands_claude_code_skill_tool.json",

@@ -95,10 +95,7 @@ def attacks_resisted(model: str) -> dict[str, bool]:
 
 @pytest.mark.parametrize(
     ("baseline", "candidate", "expected"),
-    [
-        (agentdojo.GPT_4O_MINI, agentdojo.GPT_4O, "worse"),
-        (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI, "within"),
-    ],
+    [(agentdojo.GPT_4O_MINI, agentdojo.GPT_4O, "worse"), (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI, "within")],
 )
 def test_an_agent_that_resists_fewer_attacks_is_worse_and_the_other_way_round_is_not(
     baseline: str, candidate: str, expected: str

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.exporters.otel import exported_trials
 from agent_eval.exporters.otlp import logs_of, traces_of
-from tests.extent import FULL
+from tests.extent import unavailable
 from tests.factories import make_config, make_pack, make_result
 from tests.shared_data import shared_path
 
@@ -34,8 +34,7 @@ def oracle(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        reason = f"without {module.partition('.')[0]} (make oracles installs it)"
-        pytest.fail(reason) if FULL else pytest.skip(reason)
+        unavailable(f"without {module.partition('.')[0]} (make oracles installs it)")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ SECONDS = 60
 def main() -> None:
     faults = ctypes.CDLL(os.environ["LD_PRELOAD"])
     faults.faults_calls.restype = ctypes.c_long
+    faults.faults_kinds.restype = ctypes.c_char_p
     front = import_module("agent_eval.cli.main")
     for entry in front.COMMANDS.values():
         import_module(entry.target.partition(":")[0])
@@ -36,8 +37,8 @@ def main() -> None:
 
 
 def answer(request: Mapping[str, Any], faults: ctypes.CDLL, front: Any) -> dict[str, Any]:
-    """Run one command in a child process, and say how it ended and how many calls it made."""
-    shared = mmap.mmap(-1, 8)
+    """Run one command in a child process, and say how it ended and what calls it made."""
+    shared = mmap.mmap(-1, 1 << 13)
     with tempfile.TemporaryFile() as printed:
         child = os.fork()
         if not child:
@@ -48,7 +49,8 @@ def answer(request: Mapping[str, Any], faults: ctypes.CDLL, front: Any) -> dict[
         signal.alarm(0)
         printed.seek(0)
         said = printed.read().decode("utf-8", "replace")
-    return {"code": status, "calls": int.from_bytes(shared[:8], "little"), "said": said[-3000:]}
+    calls = shared[:].rstrip(b"\0").decode()
+    return {"code": status, "calls": calls, "said": said[-3000:]}
 
 
 def run(request: Mapping[str, Any], faults: ctypes.CDLL, front: Any, shared: mmap.mmap, out: int) -> None:
@@ -76,7 +78,9 @@ def run(request: Mapping[str, Any], faults: ctypes.CDLL, front: Any, shared: mma
     except BaseException:
         traceback.print_exc()
     finally:
-        shared[:8] = int(faults.faults_calls()).to_bytes(8, "little")
+        kinds = faults.faults_kinds()
+        assert faults.faults_calls() == len(kinds)
+        shared[: len(kinds)] = kinds
         faults.faults_arm(ctypes.c_long(0), ctypes.c_int(0))
         sys.stdout.flush()
         sys.stderr.flush()

@@ -25,12 +25,12 @@ class Outcome:
 
     Attributes:
         code: Its exit code, negative for a signal.
-        calls: How many calls it made that can fail; 0 if it was killed.
+        calls: The calls it made that can fail, a letter for each kind; empty if it was killed.
         said: The end of what it printed.
     """
 
     code: int
-    calls: int
+    calls: str
     said: str
 
 

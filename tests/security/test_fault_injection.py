@@ -2,12 +2,14 @@
 
 Each command is run once to count its writes, syncs, renames, truncations, new files and directories. Each of
 these is then the one at which the process is killed (a write after half of its bytes), the disk is full from
-then on, or the disk reports an error. A developer's run takes a sample of them, a full run all.
+then on, or the disk reports an error. A push takes a sample with each kind of call, a developer's run fewer,
+the night all.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import shutil
 import sys
@@ -18,21 +20,21 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.trust import open_trusted
 from agent_eval.registry.store import RegistryStore
-from agent_eval.storage.journal import JournalContents, whole_lines
+from agent_eval.storage.journal import Journal, whole_lines
 from tests.e2e.program import CLOCK, tree
-from tests.extent import FULL
+from tests.extent import FULL, NIGHTLY, amount
 from tests.factories import make_case, make_suite
+from tests.security.attested_packs import SECRET, decide, trusting
 from tests.security.faults import MODES, FaultServer, Outcome
 
-SAMPLE = 2
-"""Calls of each command and mode that a developer's run tries, beside the last."""
+SAMPLE = amount(2, 15, 0)
+"""Calls of each command and mode that are tried where not all are, if there are not more kinds of them."""
 
 AGENT = """
 import json, sys
@@ -88,7 +90,10 @@ def loop_holds(place: Path, code: int, unlisted: bool) -> None:
     if code == 0:
         assert open_pack(place / "loop").case_ids() == CASES
     if journal.exists():
-        assert JournalContents.of(journal).damaged == 0
+        opened = Journal.resume(journal)
+        if opened is not None:
+            with opened:
+                assert opened.damaged == 0
     if code != 0:
         assert max(Counter(calls(place)).values(), default=0) <= 1
 
@@ -124,11 +129,11 @@ def registry_holds(place: Path, code: int, unlisted: bool) -> None:
 
 
 def attest_holds(place: Path, code: int, unlisted: bool) -> None:
-    """The run is untouched; what is attested verifies, once attest said so."""
+    """The run is untouched; the four statements on it and its decision verify, once attest said so."""
     if code == 0:
-        assert open_trusted(place / "p", Trust(keys=(KEY.public,))).key_id == KEY.public.key_id
-    pack = opened(place / "p", unlisted)
-    assert pack is None or pack.config.run_id == "old"
+        assert len(open_trusted(place / "d", trusting(KEY, secret=SECRET, gate=True)).verified) == 4
+    pack = opened(place / "d", unlisted)
+    assert pack is None or pack.config.run_id == "decided"
 
 
 def compare_holds(place: Path, code: int, unlisted: bool) -> None:
@@ -138,7 +143,6 @@ def compare_holds(place: Path, code: int, unlisted: bool) -> None:
     assert open_pack(place / "p").config.run_id == "old"
 
 
-JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
 REGISTER = "registry baseline-set --registry-path registry.json --dataset-id shop"
 JUDGED = "run --suite suite.json --out p --run-id new --set evidence.layout="
 LOOP = "run-loop --suite suite.json --out loop --run-id loop --parallel 1 --agent-command"
@@ -148,7 +152,7 @@ SCENARIOS = {
     "run-loop": Scenario(f"{LOOP} '{sys.executable} -S -E agent.py calls'", loop_holds, ("--resume",)),
     "ci": Scenario("ci --suite suite.json --baseline p --out out --fail-on never --comment never", ci_holds),
     "registry": Scenario(f"{REGISTER} --name second --run p", registry_holds),
-    "attest": Scenario("attest --run p --key key.pem", attest_holds),
+    "attest": Scenario(f"attest --run d --key key.pem --secret '{SECRET.decode()}'", attest_holds),
     "compare": Scenario("compare --baseline p --candidate q", compare_holds),
 }
 
@@ -161,16 +165,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultServer]:
 
 @pytest.fixture(scope="module")
 def prepared(server: FaultServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a suite, two packs, a registry, an agent and a key."""
+    """A directory with a suite, three packs of which one has a decision, a registry, an agent and a key."""
     place = tmp_path_factory.mktemp("prepared")
     cases = [make_case(name, "lookup", policy={"required_tools": ["lookup"]}) for name in CASES]
     (place / "suite.json").write_text(json.dumps(make_suite(*cases)))
     (place / "agent.py").write_text(AGENT)
     (place / "key.pem").write_bytes(KEY.pem())
     (place / "key.pem").chmod(0o600)
-    for out, run_id in (("p", "old"), ("q", "other")):
+    for out, run_id in (("p", "old"), ("q", "other"), ("d", "decided")):
         words = ("run", "--suite", "suite.json", "--out", out, "--run-id", run_id)
         assert command(server, place, *words).code == 0
+    decide(place / "d")
     ended = command(server, place, *shlex.split(REGISTER), "--name", "first", "--run", "q")
     assert ended.code == 0, ended.said
     return place
@@ -188,19 +193,30 @@ def kept(place: Path) -> dict[str, str]:
     return {name: digest for name, digest in tree(place).items() if not name.startswith(left_out)}
 
 
+@pytest.fixture(scope="module", params=SCENARIOS)
+def usual(
+    request: pytest.FixtureRequest,
+    server: FaultServer,
+    prepared: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, Path, str]:
+    """A command, what it leaves where nothing fails, and the kinds of its calls."""
+    place = Path(shutil.copytree(prepared, tmp_path_factory.mktemp("usual") / "place"))
+    done = command(server, place, *SCENARIOS[request.param].words)
+    assert (done.code, len(done.calls) > 2) == (0, True), done.said
+    return request.param, place, done.calls
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_what_was_acknowledged_survives_a_failing_call(
-    name: str, mode: str, server: FaultServer, prepared: Path, tmp_path: Path
+    mode: str, usual: tuple[str, Path, str], server: FaultServer, prepared: Path, tmp_path: Path
 ) -> None:
+    name, expected, kinds = usual
     scenario = SCENARIOS[name]
-    usual = Path(shutil.copytree(prepared, tmp_path / "usual"))
-    done = command(server, usual, *scenario.words)
-    assert (done.code, done.calls > 2) == (0, True), done.said
-    for at in points(done.calls, f"{name} {mode}"):
+    for at in points(kinds, f"{name} {mode}"):
         place = Path(shutil.copytree(prepared, tmp_path / "place"))
         failed = command(server, place, *scenario.words, at=at, mode=MODES[mode])
-        context = f"call {at} of {done.calls}, exit {failed.code}: {failed.said[-300:]}"
+        context = f"call {at} of {len(kinds)}, exit {failed.code}: {failed.said[-300:]}"
         assert failed.code != 70, context
         assert "Traceback" not in failed.said, context
         scenario.holds(place, failed.code, mode != "no space" and failed.code != 0)
@@ -211,13 +227,19 @@ def test_what_was_acknowledged_survives_a_failing_call(
         ran = Counter(calls(place))
         assert all(ran[case_id] == 1 for case_id in before), context
         if name not in ("attest", "registry"):  # a signature, and the log of what was tried, differ
-            assert kept(place) == kept(usual), context
+            assert kept(place) == kept(expected), context
         shutil.rmtree(place)
 
 
-def points(calls_made: int, seed: str) -> list[int]:
-    """The calls to fail: all of them in a full run, otherwise some in the middle, others for each command."""
-    if FULL:
-        return list(range(1, calls_made + 1))
-    step = max(calls_made // (SAMPLE + 1), 1)
-    return [1 + (number * step + len(seed) * 7) % calls_made for number in range(SAMPLE)]
+def points(kinds: str, seed: str) -> list[int]:
+    """The calls to fail, of which each has the letter of its kind: all of them, or a sample.
+
+    A push has one of each kind at least. The sample is the same in each run, and another for each command.
+    """
+    chance, every = random.Random(seed), range(1, len(kinds) + 1)
+    if NIGHTLY:
+        return list(every)
+    of_kinds = [chance.choice([at for at in every if kinds[at - 1] == kind]) for kind in sorted(set(kinds))]
+    needed = of_kinds if FULL else []
+    others = [at for at in every if at not in needed]
+    return sorted([*needed, *chance.sample(others, min(max(SAMPLE - len(needed), 0), len(others)))])

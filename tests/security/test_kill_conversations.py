@@ -15,9 +15,11 @@ import pytest
 
 from tests.e2e import program
 from tests.e2e.program import Process
+from tests.extent import amount
 from tests.security.test_kill_resume import Killed
 
 CONVERSATIONS, TURNS = 24, 4
+KILLS = amount(4, 15, 50)
 
 AGENT = """
 import json, os, sys
@@ -55,11 +57,8 @@ def start(place: Path, out: str, *more: str) -> Process:
     return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
 
 
-@pytest.mark.parametrize("fewest", [4, pytest.param(50, marks=pytest.mark.slow)])
-def test_killed_at_any_moment_no_finished_conversation_is_held_again_or_lost(
-    place: Path, fewest: int
-) -> None:
+def test_killed_at_any_moment_no_finished_conversation_is_held_again_or_lost(place: Path) -> None:
     killed = Killed(start, CONVERSATIONS, 0.2)
     expected = {f"{case}:{turn}": 1 for case in range(CONVERSATIONS) for turn in range(1, TURNS + 1)}
     assert killed.whole(place) == expected
-    killed.again_and_again(place, fewest)
+    killed.again_and_again(place, KILLS)

@@ -24,9 +24,10 @@ import pytest
 from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import REPOSITORY, Process, environment, tree
-from tests.extent import WHOLE_JOB, crossed
+from tests.extent import WHOLE_JOB, amount, crossed
 
 CASES = 40
+KILLS = amount(8, 30, 200)
 
 AGENT = """
 import json, os, sys
@@ -146,11 +147,10 @@ class Killed:
             process.wait(chance.uniform(0, self.moment))
 
 
-@pytest.mark.parametrize("fewest", [8, pytest.param(200, marks=pytest.mark.slow)])
-def test_killed_at_any_moment_a_run_resumes_without_loss_or_repetition(place: Path, fewest: int) -> None:
+def test_killed_at_any_moment_a_run_resumes_without_loss_or_repetition(place: Path) -> None:
     killed = Killed(start, CASES, 0.3)
     killed.whole(place)
-    killed.again_and_again(place, fewest)
+    killed.again_and_again(place, KILLS)
 
 
 def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:

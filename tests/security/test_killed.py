@@ -11,10 +11,10 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.e2e.program import agent_eval, start, tree
-from tests.extent import FULL
+from tests.extent import amount
 from tests.factories import make_case, make_suite
 
-MOMENTS = 6 if FULL else 3
+MOMENTS = amount(3, 4, 8)
 CASES = 260
 
 RUN = "run --suite b.json --out candidate --run-id c --set evidence.layout="

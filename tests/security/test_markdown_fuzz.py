@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from agent_eval.reports.comment import render_markdown
 from agent_eval.text.escape import code_span, fence, link, plain, prose
-from tests.extent import FULL
+from tests.extent import amount
 from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts
 from tests.unit.reports import scenarios
 
-ROUNDS = 30_000 if FULL else 1_500
-EXAMPLES = 1_000 if FULL else 40
+ROUNDS = amount(1_500, 8_000, 30_000)
+EXAMPLES = amount(40, 250, 1_000)
 
 OURS = {*scenarios.JUDGES, "another tool"}
 """Names that the scenario has anyway: what is called the same is the same judge or call, not one more."""

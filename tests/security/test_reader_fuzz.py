@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.extent import FULL
+from tests.extent import amount
 from tests.security.reader_fuzz import Reader, crash_of, readers
 
-INPUTS = 2_000 if FULL else 40
+INPUTS = amount(40, 500, 2_000)
 """Inputs of each reader."""
 
 NAMES = [

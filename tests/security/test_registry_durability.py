@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from agent_eval.registry.store import RegistryStore, verify_registry
+from tests.extent import amount
 
 WRITER = Path(__file__).with_name("registry_writer.py")
 
@@ -23,8 +22,8 @@ def acknowledged(process: subprocess.Popen[bytes]) -> list[str]:
     return out.decode().split()
 
 
-@pytest.mark.parametrize(("number", "waivers"), [(4, 10), pytest.param(16, 100, marks=pytest.mark.slow)])
-def test_writers_at_the_same_time_lose_nothing(tmp_path: Path, number: int, waivers: int) -> None:
+def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    number, waivers = amount(4, 8, 16), amount(10, 25, 100)
     store = RegistryStore(tmp_path / "registry.json")
     writers = [start(store, f"writer-{one}", waivers) for one in range(number)]
     told = [waiver_id for writer in writers for waiver_id in acknowledged(writer)]
@@ -35,10 +34,8 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path, number: int, waiv
     assert verify_registry(store).problems == []
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_killed_writers_leave_a_whole_registry_with_everything_acknowledged(
-    tmp_path: Path, kills: int
-) -> None:
+def test_killed_writers_leave_a_whole_registry_with_everything_acknowledged(tmp_path: Path) -> None:
+    kills = amount(20, 60, 200)
     store = RegistryStore(tmp_path / "registry.json")
     told = acknowledged(start(store, "writer", "kill", kills, 7))
     assert told

@@ -84,15 +84,6 @@ class Reporter:
         self.log_note("error", self._in_one_line(text))
 
     @final
-    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
-        """Show a sentence at a line of a file under review, where the platform can.
-
-        The path is relative to the top of the checkout, with `/`; lines count from 1. `fails` says whether it
-        is one of the reasons why the job fails.
-        """
-        self.log_at_line("error" if fails else "warning", self._in_one_line(text), path, line or 1)
-
-    @final
     def write_summary(self, markdown: str) -> None:
         """Append to the full report, on platforms that show one."""
         self.keep_summary(self._redacted(markdown))
@@ -112,9 +103,6 @@ class Reporter:
     def log_note(self, kind: Literal["warning", "error"], text: str) -> None:
         """Print a sentence that must be seen."""
         self.log_prose(f"{kind.capitalize()}: {text}")
-
-    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
-        """Do nothing: a log shows no file, and the report names the cases."""
 
     def keep_summary(self, markdown: str) -> None:
         """Do nothing: the report among the artifacts is all there is."""

@@ -216,9 +216,7 @@ class Buildkite(Platform):
         data = self._builds.evidence(f"{root}/{place}", label=label)
         # It proves that the transport lost nothing; who made the evidence only a signature shows.
         if hashlib.sha1(data, usedforsecurity=False).hexdigest() != artifact.sha1sum:
-            raise Withheld(
-                f"The evidence of {label} is not what Buildkite recorded; it was not used.", loud=True
-            )
+            raise Withheld(f"The evidence of {label} is not what Buildkite recorded; it was not used.")
         return data
 
     def keep_outputs(self, values: Mapping[str, str]) -> None:

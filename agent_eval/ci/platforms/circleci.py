@@ -24,7 +24,6 @@ from agent_eval.text.escape import clean
 CIRCLECI = PlatformSpec(
     name="circleci",
     detect=lambda environ: environ.get("CIRCLECI") == "true",
-    shows_tests=True,
     words=Words(change="pull request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
         own_input(

@@ -159,10 +159,6 @@ class GitHubStep(Reporter):
         """Print an annotation."""
         super().log_prose(command(kind, text, title="agent-eval"))
 
-    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
-        """Print an annotation of a line of a file."""
-        super().log_prose(command(kind, text, title="agent-eval", file=path, line=line))
-
     def _append(self, path: str, data: bytes, what: str) -> None:
         try:
             append_file(Path(path), data)
@@ -431,7 +427,7 @@ class GitHub(GitHubStep, Platform):
         artifact = self._of_change(run)
         owner = artifact.workflow_run
         if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.")
         return artifact
 
     def _of_change(self, run: WorkflowRun) -> Artifact:

@@ -41,7 +41,6 @@ GITLAB = PlatformSpec(
     name="gitlab",
     detect=lambda environ: environ.get("GITLAB_CI") == "true",
     comment_limit=250_000,  # A quarter of what GitLab takes, which leaves room for escaped lines.
-    shows_tests=True,
     words=Words(change="merge request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
         own_input(

@@ -21,7 +21,6 @@ from agent_eval.http.errors import HttpError
 JENKINS = PlatformSpec(
     name="jenkins",
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
-    shows_tests=True,
     words=Words(change="change", full_report="build's artifacts", earlier_run="build"),
     inputs=(
         own_input(

@@ -299,7 +299,7 @@ class Store:
         try:
             data = read_bytes(self._directory(run.number) / "evidence.zip", max_bytes=run.size)
         except AgentEvalError as error:
-            raise Withheld(f"The evidence of {label} cannot be read: {error.message}", loud=True) from error
+            raise Withheld(f"The evidence of {label} cannot be read: {error.message}") from error
         return checked_archive(data, run.sha256, label)
 
     def _directory(self, number: int) -> Path:

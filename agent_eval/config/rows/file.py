@@ -15,7 +15,7 @@ KEYS = {
     "suite-key-env": "agent.key_env", "agent-gateway": "agent.gateway", "tools": "agent.tools",
     "cassette": "agent.cassette", "case-commands": "agent.case_commands", "max-repairs": "agent.max_repairs",
     "strict-side-effects": "agent.strict_side_effects",
-    "setup-command": "setup.run", "setup-env": "setup.env",
+    "setup-command": "setup.run", "setup-env": "setup.env", "user-prompt": "simulated_user.prompt",
     "trials": "trials", "parallel": "parallel",
     "judge": "judges", "judge-config": "judge_config", "pass-threshold": "judges.pass_threshold",
     "provider": "judge_model.provider", "llm-model": "judge_model.model",
@@ -46,7 +46,7 @@ KEYS = {
     "container-image": "labels.container_image", "git-commit": "labels.git_commit",
     "dependency-lock-hash": "labels.dependency_lock_hash", "layout": "evidence.layout",
     "title": "ci.title", "comment": "ci.comment", "comment-id": "ci.comment_id",
-    "comment-author": "ci.comment_author", "html-report": "ci.html_report", "junit": "ci.junit",
+    "comment-author": "ci.comment_author",
     "attest": "ci.attest", "upload-evidence": "ci.upload_evidence", "fail-on": "ci.fail_on", "out": "ci.out",
 }
 """By name of an option: its key. An option that is not here cannot stand in the file, which comes with the

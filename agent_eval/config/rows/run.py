@@ -139,6 +139,8 @@ ROWS: tuple[Option, ...] = (
     Option("keep-agent-alive", "switch", "Keep the agent's program alive for a conversation.",
            goes_to="agent.keep_alive", of_file=_CONNECTS,
            detail="For each turn it reads a line of JSON, and writes one."),
+    Option("user-prompt", "path", "File with the prompt of the model that plays users.",
+           goes_to="agent.user_prompt", of_file=RUNS_AN_AGENT),
     Option("agent-env", "variables", "Environment variables that the agent may see.", _CONNECTS,
            goes_to="agent.environment", metavar="NAME", detail="One a line or separated by commas. It sees "
            "`PATH`, `HOME` and the like, and no other; the job's own token is refused."),

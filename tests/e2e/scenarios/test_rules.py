@@ -1,6 +1,7 @@
 """By whose rules a change is judged: one whole job a row, as in `test_scenarios`.
 
 Rows whose status is that of another rule are there twice: with nothing broken, and with `order-1` broken.
+A further form of a row, which has its number and a word, runs at night.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.scenarios.repository import COMMAND, Evaluated, Repository, broken, case
+from tests.extent import OTHERS
 
 ONE = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
 
@@ -308,7 +310,9 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=f"row {row.id}", marks=OTHERS if "," in row.id else []) for row in ROWS]
+)
 def test_the_rules_of_main_decide(evaluated: Evaluated, row: Row) -> None:
     repository = evaluated(before=row.before, policy=row.policy)
     if row.main is not None:

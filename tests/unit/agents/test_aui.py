@@ -1,4 +1,4 @@
-"""The agents behind the AUI API: what is sent, what is recorded, what goes wrong."""
+"""The agents behind the two generations of the AUI API: what is sent, what is recorded, what goes wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.aui import AuiAgent
+from agent_eval.agents.aui import AuiAgent, AuiV3Agent
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
 from agent_eval.agents.catalog import agent_from_description, open_agent
 from agent_eval.contracts import AttemptLimits, Event, Trace
@@ -55,9 +55,9 @@ def server() -> Iterator[FakeAui]:
         yield running
 
 
-def opened(server: FakeAui, *, agent: str = "agent-7", key: str = KEY) -> Agent:
-    options = AgentOptions(environ={"AUI_API_KEY": key}, base_url=server.url)
-    return open_agent(f"aui:{agent}", options)
+def opened(server: FakeAui, kind: str = "aui", *, key: str = KEY, **parameters: Any) -> Agent:
+    options = AgentOptions(environ={"AUI_API_KEY": key}, base_url=server.url, parameters=parameters)
+    return open_agent(f"{kind}:agent-7", options)
 
 
 def converse(
@@ -76,7 +76,7 @@ def aui_of(result: AttemptResult) -> list[Any]:
     return [event.attributes["aui"] for event in result.events if "aui" in event.attributes]
 
 
-def test_one_task_gets_every_message_with_what_is_known_of_the_user(server: FakeAui) -> None:
+def test_v1_makes_one_task_and_sends_every_message_with_what_is_known_of_the_user(server: FakeAui) -> None:
     result = converse(opened(server))
     assert (result.failure, result.output) == (None, "Refunded.")
     (created,) = server.bodies("/tasks")
@@ -91,10 +91,15 @@ def test_one_task_gets_every_message_with_what_is_known_of_the_user(server: Fake
     )
 
 
-def test_the_user_is_another_in_every_conversation(server: FakeAui) -> None:
-    for agent in ("agent-7", ""):
-        converse(opened(server, agent=agent))
-    assert len({body["user_id"] for body in server.bodies("/tasks")}) == 2
+def test_the_user_is_another_in_every_conversation_unless_pinned(server: FakeAui) -> None:
+    for _ in range(2):
+        converse(opened(server))
+    converse(opened(server, user_id="user-1"))
+    pinned = AgentOptions(environ={"AUI_API_KEY": KEY, "AUI_USER_ID": "user-2"}, base_url=server.url)
+    converse(open_agent("aui:", pinned))
+    users = [body["user_id"] for body in server.bodies("/tasks")]
+    assert users[2:] == ["user-1", "user-2"]
+    assert len({*users[:2], *users[2:]}) == 4
     assert "agent" not in server.bodies("/tasks")[-1]
 
 
@@ -211,6 +216,11 @@ def test_a_trace_of_another_shape_is_kept_as_it_came(info: Any) -> None:
     assert aui_of(result)[0].get("trace_info") == info
 
 
+def test_a_trace_that_is_not_in_the_answer_is_fetched(server: FakeAui) -> None:
+    server.apart = True
+    assert [each["trace_info"] for each in aui_of(converse(opened(server)))] == [TRACE, TRACE]
+
+
 def test_the_welcome_message_is_no_answer() -> None:
     with FakeAui(REFUNDED, welcome="Welcome to the shop!") as server:
         result = converse(opened(server))
@@ -219,19 +229,21 @@ def test_the_welcome_message_is_no_answer() -> None:
     assert [turn.trace.final_output for turn in Trace(result.events).turns] == ["Refunded.", "Refunded."]
 
 
-def test_busy_services_are_asked_again_after_the_wait_they_name(server: FakeAui) -> None:
-    path = "/message"
+@pytest.mark.parametrize("kind", ["aui", "aui-v3"])
+def test_busy_services_are_asked_again_after_the_wait_they_name(server: FakeAui, kind: str) -> None:
+    path = "/message" if kind == "aui" else "/messages"
     server.faults = [
         Fault(path, 429, headers={"Retry-After": "3"}),
         Fault(path, 529),
         Fault(path, 403, b'{"message": "rate limit reached"}'),
     ]
     retry = Retries(most=6)
-    result = converse(opened(server), retry=retry)
+    result = converse(opened(server, kind), retry=retry)
     assert (result.failure, result.retries) == (None, 3)
     assert (retry.asked[0], retry.limited) == (3.0, [True, True, True])
 
 
+@pytest.mark.parametrize("kind", ["aui", "aui-v3"])
 @pytest.mark.parametrize(
     ("fault", "failure", "problem"),
     [
@@ -257,24 +269,25 @@ def test_busy_services_are_asked_again_after_the_wait_they_name(server: FakeAui)
     ],
 )
 def test_a_turn_without_an_answer_ends_the_attempt_with_its_kind(
-    server: FakeAui, fault: dict[str, Any], failure: FailureKind, problem: str
+    server: FakeAui, kind: str, fault: dict[str, Any], failure: FailureKind, problem: str
 ) -> None:
-    path = "/message"
+    path = "/message" if kind == "aui" else "/messages"
     server.faults = [
         Fault(path, after=1, **fault),
         Fault(path, after=3, **fault),
     ]  # also when it is begun anew
-    result = converse(opened(server))
+    result = converse(opened(server, kind))
     assert result.failure is failure
     assert result.problem.startswith("in turn 2: ")
     assert problem in result.problem
     assert [event.turn for event in result.events if event.actor == "user"] == [1, 2]
 
 
-def test_a_service_that_hangs_is_a_timeout(server: FakeAui) -> None:
-    server.faults = [Fault("/message", hang=5)]
+@pytest.mark.parametrize("kind", ["aui", "aui-v3"])
+def test_a_service_that_hangs_is_a_timeout(server: FakeAui, kind: str) -> None:
+    server.faults = [Fault("/message" if kind == "aui" else "/messages", hang=5)]
     turns = [{"input": "hi", "timeout": 0.2}]
-    result = converse(opened(server), turns=turns, clocks=Clocks())
+    result = converse(opened(server, kind), turns=turns, clocks=Clocks())
     assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "in turn 1: did not end within 0.2 s")
 
 
@@ -284,9 +297,10 @@ def test_an_answer_larger_than_allowed_is_cut(server: FakeAui) -> None:
     assert result.failure is FailureKind.OUTPUT_LIMIT
 
 
-def test_a_wrong_key_ends_the_run_and_is_not_shown(server: FakeAui) -> None:
+@pytest.mark.parametrize("kind", ["aui", "aui-v3"])
+def test_a_wrong_key_ends_the_run_and_is_not_shown(server: FakeAui, kind: str) -> None:
     with pytest.raises(NotEvaluable) as refused:
-        converse(opened(server, key="wrong-canary-key"))
+        converse(opened(server, kind, key="wrong-canary-key"))
     assert "HTTP 401" in refused.value.message
     assert "AUI_API_KEY" in refused.value.remedy
     assert "canary" not in json.dumps(refused.value.to_json())
@@ -300,25 +314,63 @@ def test_a_conversation_that_cannot_begin_ends_the_run(server: FakeAui, status: 
     assert remedy in refused.value.remedy
 
 
-def test_an_answer_without_the_id_of_the_task_fails_the_attempt(server: FakeAui) -> None:
-    server.faults = [Fault("/tasks", body=b'{"message": {}}')]
-    result = converse(opened(server))
+@pytest.mark.parametrize("path", ["/tasks", "/token", "/messages"])
+def test_an_answer_without_the_id_that_is_needed_fails_the_attempt(server: FakeAui, path: str) -> None:
+    server.faults = [Fault(path, body=b'{"message": {}}')]
+    result = converse(opened(server, "aui" if path == "/tasks" else "aui-v3"))
     assert result.failure is FailureKind.TYPE_ERROR
     assert "answered without" in result.problem
     assert [event.input for event in result.events if event.actor == "user"] == ["hi"]
 
 
+def test_v3_keeps_its_thread_and_reads_the_trace_of_each_message(server: FakeAui) -> None:
+    result = converse(opened(server, "aui-v3"))
+    assert (result.failure, result.output) == (None, "Refunded.")
+    first, second = server.bodies("/messages")
+    assert "thread_id" not in first
+    assert second["thread_id"] == "thread-1"
+    assert first["user_id"] == second["user_id"]
+    assert [first["agent_variables"], second["agent_variables"]] == [USER["user_info"]] * 2
+    answers = aui_of(result)
+    assert [answer["trace_info"]["input"]["message"] for answer in answers] == ["hi", "hi"]
+    assert not any("executed_workflows" in answer for answer in answers)
+    assert server.tokens == 1
+    turn = facts_by_turn(Trace(result.events))[0]
+    assert "does not record executed_workflows" in turn.tools.missing
+
+
+def test_v3_fetches_another_token_when_one_has_expired(server: FakeAui) -> None:
+    server.faults = [Fault("/messages", 401)]
+    assert converse(opened(server, "aui-v3")).failure is None
+    assert server.tokens == 2
+    server.expires_in = 0
+    assert converse(opened(server, "aui-v3")).failure is None
+    assert server.tokens > 3
+
+
+def test_v3_without_its_trace_leaves_the_question_open(server: FakeAui) -> None:
+    server.faults = [Fault("/trace", 500), Fault("/trace", body=b"not json")]
+    result = converse(opened(server, "aui-v3"))
+    assert result.failure is None
+    assert aui_of(result) == [{"api": "v3"}, {"api": "v3"}]
+
+
 def test_an_agent_is_built_again_from_what_the_evidence_records(server: FakeAui) -> None:
-    made = AuiAgent("agent-7", base_url=server.url, api_key=KEY)
-    described = made.describe()
-    assert KEY not in json.dumps(described)
-    assert open_agent(*agent_from_description(described, AgentOptions())).describe() == described
-    made.close()
+    for made in (
+        AuiAgent("agent-7", base_url=server.url, parameters={"user_id": "u", "version_tag": "beta"}),
+        AuiV3Agent(base_url=server.url, api_key=KEY),
+    ):
+        described = made.describe()
+        assert KEY not in json.dumps(described)
+        assert open_agent(*agent_from_description(described, AgentOptions())).describe() == described
+        made.close()
 
 
 def test_what_the_api_has_no_field_for_is_refused(server: FakeAui) -> None:
     with pytest.raises(UsageError, match="system prompt"):
         open_agent("aui:agent-7", AgentOptions(system="Be brief."))
+    with pytest.raises(UsageError, match="no parameter 'temperature'"):
+        opened(server, temperature=0)
     with pytest.raises(UsageError, match="cannot be used as an address"):
         open_agent("aui:agent-7", AgentOptions(base_url="ftp://shop.example"))
     with closing(opened(server)) as agent:
@@ -336,6 +388,6 @@ def test_input_that_is_no_text_is_sent_as_json(server: FakeAui) -> None:
 
 def test_tokens_that_an_answer_reports_are_recorded() -> None:
     with FakeAui({"text": "ok", "input_tokens": 12, "output_tokens": 3}) as server:
-        events: list[Event] = ask(opened(server)).events
+        events: list[Event] = ask(opened(server, "aui-v3")).events
     assert events[-2].usage is not None
     assert events[-2].usage.to_json() == {"input_tokens": 12, "output_tokens": 3}

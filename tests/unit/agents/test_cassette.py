@@ -208,7 +208,7 @@ def test_an_unchanged_request_is_asked_until_its_reply_is_kept():
 
 
 CHANGES: dict[str, Any] = {
-    "purpose": "compare",
+    "purpose": "simulate",
     "system": "You judge well.",
     "messages": (Message("user", ("the conversation", "another criterion")),),
     "reply_schema": {"type": "array"},

@@ -15,12 +15,12 @@ from agent_eval.agents.base import Agent, AttemptResult
 from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts import AttemptLimits, Case, Trace, canonical_json
 from agent_eval.judges import judge_case, load_judges
-from tests.extent import FULL
+from tests.extent import amount
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, Step
 from tests.unit.agents.tasks import around, make_task
 
-ANSWERS = 3_000 if FULL else 150
+ANSWERS = amount(150, 750, 3_000)
 """Mutated answers of each provider."""
 
 CUT_OR_REFUSED = {

@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
 from agent_eval.contracts.suite import definition_digest
 from agent_eval.errors import FailureKind
@@ -16,6 +14,7 @@ from benchmarks import judge_accuracy
 from benchmarks.planted.faults import FAULTS
 from benchmarks.planted.oddities import ODDITIES
 from benchmarks.planted.suites import suite_with_faults
+from tests.extent import OTHERS
 
 KINDS = {kind.value for kind in FailureKind if kind is not FailureKind.ENVIRONMENT}
 """All but those of a case's set-up and of live tools, which a recorded trace does not have."""
@@ -72,7 +71,7 @@ def test_the_figures_of_the_judges_are_those_of_the_sample() -> None:
     assert judge_accuracy.measure(judge_accuracy.SAMPLE) == recorded["sample"]
 
 
-@pytest.mark.slow(reason="all 2,000 cases; a sample is judged above")
+@OTHERS
 def test_the_figures_of_the_judges_are_those_of_the_guide() -> None:
     recorded = json.loads(judge_accuracy.RESULTS.read_text(encoding="utf-8"))
     assert judge_accuracy.measure(judge_accuracy.CASES) == {

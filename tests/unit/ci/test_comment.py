@@ -232,9 +232,7 @@ def test_author__can_be_given(github: FakeGitHub) -> None:
         (403, False, "grant the job `pull-requests: write`"),
         (404, False, "grant the job `pull-requests: write`"),
         (403, True, "from a fork"),
-        (410, False, "no longer takes comments"),
-        (422, False, "invalid"),
-        (500, False, "could not be written"),
+        *((status, False, "No comment was written: ") for status in (410, 422, 500)),
     ],
 )
 def test_refusal__is_a_warning_with_a_remedy(github: FakeGitHub, status: int, fork: bool, said: str) -> None:

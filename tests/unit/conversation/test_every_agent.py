@@ -69,10 +69,13 @@ def hosted(provider: str) -> Opener:
     return opened
 
 
-def aui(stack: ExitStack, place: Path) -> Agent:
-    answers = [{"text": f"answer {turn} for Jane"} for turn in (1, 2, 3)]
-    server = stack.enter_context(FakeAui(*answers))
-    return open_agent("aui:a", AgentOptions(environ={"AUI_API_KEY": KEY}, base_url=server.url))
+def aui(kind: str) -> Opener:
+    def opened(stack: ExitStack, place: Path) -> Agent:
+        answers = [{"text": f"answer {turn} for Jane"} for turn in (1, 2, 3)]
+        server = stack.enter_context(FakeAui(*answers))
+        return open_agent(f"{kind}:a", AgentOptions(environ={"AUI_API_KEY": KEY}, base_url=server.url))
+
+    return opened
 
 
 KINDS: dict[str, Opener] = {
@@ -81,7 +84,8 @@ KINDS: dict[str, Opener] = {
     "python, async": function("waits"),
     "http": address,
     **{provider: hosted(provider) for provider in FAKES},
-    "aui": aui,
+    "aui": aui("aui"),
+    "aui-v3": aui("aui-v3"),
 }
 
 

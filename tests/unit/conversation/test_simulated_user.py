@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from agent_eval.conversation.simulated_user import (
     Simulation,
     SimulatorError,
     UserMessage,
+    read_prompt,
     released_prompt,
 )
-from agent_eval.errors import NotEvaluable
+from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import ModelReply, ModelRequest
 from agent_eval.models.scripted import ScriptedModel
 
@@ -166,12 +168,19 @@ def test_the_language_is_that_of_the_first_message_unless_it_is_named(
     assert words in model.requests[0].system
 
 
-def test_what_looks_like_a_place_of_the_prompt_stays_as_it_is() -> None:
+def test_the_prompt_can_be_replaced_and_is_known_by_its_digest(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("Act: {{guidelines}} Know: {{user_info}}")
+    own, model = read_prompt(tmp_path / "prompt.md"), Remembering({"text": "Hi"})
+    simulation = Simulation(model, own)
     tricky = Conversation(guidelines="{{user_info}} {{guidelines}}", user_info={"a": "{{language}}"})
-    user, model = played({"text": "Hi"}, conversation=tricky)
-    user.next_message(HELLO)
-    assert "{{user_info}} {{guidelines}}" in model.requests[0].system
-    assert '"{{language}}"' in model.requests[0].system
+    SimulatedUser(simulation, tricky, Place("a")).next_message(HELLO)
+    assert model.requests[0].system.startswith("Act: {{user_info}} {{guidelines}} Know: {")
+    assert "{{language}}" in model.requests[0].system
+    assert simulation.describe()["prompt_sha256"] == own.digest != released_prompt().digest
+    for text in (b"Act: {{guidelines}}", b"{{user_info}}", b"\xff{{guidelines}}{{user_info}}"):
+        (tmp_path / "prompt.md").write_bytes(text)
+        with pytest.raises(InvalidInput, match=r"prompt\.md"):
+            read_prompt(tmp_path / "prompt.md")
 
 
 def test_the_released_prompt_has_every_place_and_never_changes() -> None:

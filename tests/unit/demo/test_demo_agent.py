@@ -25,7 +25,7 @@ from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respo
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
-from agent_eval.judges.builtin.strict import StrictEvaluation, check
+from agent_eval.judges.builtin.strict import check
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
 from tests.extent import crossed
@@ -66,7 +66,7 @@ def failing(case: Case, trace: Trace) -> dict[str, list[str]]:
     turns = facts_by_turn(trace)
     found: dict[str, list[str]] = {"failed": [], "error": []}
     for evaluation in case.metadata["strict"]:
-        outcome = check(StrictEvaluation.model_validate(evaluation), turns).outcome
+        outcome = check(evaluation, turns).outcome
         if outcome != "passed":
             found[outcome].append(evaluation["strict"])
     return found
@@ -100,6 +100,18 @@ def test_every_strict_check_is_the_one_that_catches_some_defect() -> None:
     assert caught == set(get_args(StrictKind))
 
 
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_later_api_has_no_facts_for_half_of_the_checks(served: DemoServer, suite: str) -> None:
+    for case in cases_of(suite):
+        found = failing(case, converse(served, case, f"aui-v3:{agent_of(suite)}"))
+        assert found["failed"] == []
+        kinds = {each["strict"] for each in case.metadata["strict"]}
+        told = {
+            "rule_triggered", "rule_not_triggered", "escalated_due_to_error", "not_escalated_due_to_error",
+        }  # fmt: skip
+        assert set(found["error"]) == kinds - told
+
+
 def test_a_conversation_ends_where_the_agent_escalates_or_answers_with_an_error(served: DemoServer) -> None:
     ends = [conversation_end(converse(served, case, "aui:demo-hr")) for case in cases_of("hr")]
     reasons = {end.reason for end in ends if end is not None}
@@ -109,13 +121,14 @@ def test_a_conversation_ends_where_the_agent_escalates_or_answers_with_an_error(
 
 
 def test_an_unknown_agent_or_defect_is_refused_with_those_that_exist(served: DemoServer) -> None:
-    with pytest.raises(NotEvaluable, match="demo-hr"):
-        converse(served, cases_of("hr")[0], "aui:nobody")
+    for agent, says in (("aui:nobody", "demo-hr"), ("aui-v3:nobody", "pk_network_demo-hr")):
+        with pytest.raises(NotEvaluable, match=says):
+            converse(served, cases_of("hr")[0], agent)
     with pytest.raises(UsageError, match="no defect 'lazy'"):
         DemoAgents(["lazy"])
 
 
-HEADERS = {"x-network-api-key": "any"}
+HEADERS = {"x-network-api-key": "any", "authorization": "Bearer token-of-demo-hr"}
 
 
 @pytest.mark.parametrize(
@@ -124,25 +137,54 @@ HEADERS = {"x-network-api-key": "any"}
         ("POST", "/api/v1/external/tasks", {}, 422),
         ("POST", "/api/v1/external/message", {"task_id": "x"}, 422),
         ("POST", "/api/v1/external/message", {"task_id": "x", "text": "hi"}, 404),
+        ("GET", "/api/v1/external/tasks/x/messages/message-1/trace-info", {}, 404),
+        ("POST", "/messaging/v1/messages", {"text": "hi"}, 422),
+        ("POST", "/messaging/v1/messages", {"text": "hi", "user_id": "u", "thread_id": "x"}, 404),
+        ("GET", "/messaging/v1/threads/x/trace", {}, 404),
+        ("POST", "/management/v1/auth/token", {"grant_type": "password"}, 401),
         ("PUT", "/api/v1/external/tasks", {}, 404),
     ],
 )
 def test_requests_that_the_api_refuses(method: str, path: str, body: dict[str, Any], status: int) -> None:
     assert respond(DemoAgents(), ApiRequest(method, path, {}, HEADERS, body))[0] == status
-    expected = 404 if method == "PUT" else 401
-    assert respond(DemoAgents(), ApiRequest(method, path, {}, {}, body))[0] == expected
+    if status != 401:
+        expected = 404 if method == "PUT" else 401
+        assert respond(DemoAgents(), ApiRequest(method, path, {}, {}, body))[0] == expected
 
 
-@pytest.mark.parametrize("query", [{}, {"include_trace_info": "true"}])
-def test_the_trace_is_in_the_answer_where_the_request_asks_for_it(query: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("query", "members"),
+    [
+        ({}, None),
+        ({"include_trace_info": "true"}, {"context", "decisions", "understanding"}),
+        ({"include_business_trace": "true"}, {"decisions", "understanding"}),
+        ({"include_context_trace": "true"}, {"context", "decisions"}),
+    ],
+)
+def test_the_trace_has_what_the_request_asks_for(query: dict[str, str], members: set[str] | None) -> None:
     agents = DemoAgents()
-    body: dict[str, Any] = {"task_id": agents.begin("demo-hr")}
-    body["text"] = "I need three weeks of vacation in September."
-    body["agent_variables"] = {"leave_balance_days": "2"}
+    task_id = agents.begin("demo-hr")
+    body = {"task_id": task_id, "text": "I need three weeks of vacation in September."}
+    body["agent_variables"] = {"leave_balance_days": "2"}  # type: ignore[assignment]
     _, message = respond(agents, ApiRequest("POST", "/api/v1/external/message", query, HEADERS, body))
-    kinds = {decision["type"] for decision in message.get("trace_info", {}).get("decisions", ())}
-    assert kinds >= ({"call_integration", "rule_triggered"} if query else set())
-    assert ("trace_info" in message) == bool(query)
+    if members is None:
+        assert "trace_info" not in message
+        return
+    trace = message["trace_info"]
+    assert {"context", "decisions", "understanding"} & trace.keys() == members
+    kinds = {decision["type"] for decision in trace["decisions"]}
+    assert ("call_integration" in kinds) == ("context" in members)
+    assert ("rule_triggered" in kinds) == ("understanding" in members)
+
+
+def test_a_trace_can_be_read_again() -> None:
+    agents = DemoAgents()
+    task_id = agents.begin("demo-hr")
+    agents.say(task_id, "I'm sick and can't come in today.", {})
+    path = f"/api/v1/external/tasks/{task_id}/messages/message-1/trace-info"
+    flags = {"include_business_logic": "true", "include_context_logic": "true"}
+    _, trace = respond(agents, ApiRequest("GET", path, flags, HEADERS, {}))
+    assert trace["input"]["message"] == "I'm sick and can't come in today."
 
 
 def test_bodies_that_are_no_object_or_too_large_are_refused(served: DemoServer) -> None:

@@ -123,8 +123,16 @@ def test_an_agent_cannot_end_its_conversation_itself(place: Path) -> None:
     assert [event.type for event in trace].count("conversation_end") == 1
 
 
-def test_runs_whose_users_are_played_alike_are_compared(place: Path) -> None:
+def test_runs_whose_users_are_played_differently_cannot_be_compared(place: Path) -> None:
+    (place / "prompt.md").write_text("{{guidelines}} {{user_info}}")
     first, same = run(GOAL), run(GOAL, out="same")
+    other = run(GOAL, out="other", user_prompt=place / "prompt.md")
     assert first.config.execution_config.simulator == same.config.execution_config.simulator
-    before, after = view(first), view(same)
-    assert check(before, after, partition(before, after)).failures == []
+
+    def problems(now: Pack) -> list[tuple[str, bool]]:
+        before, after = view(first), view(now)
+        found = check(before, after, partition(before, after)).failures
+        return [(condition.name, condition.enforced) for condition in found]
+
+    assert problems(same) == []
+    assert problems(other) == [("simulated_user_match", True)]
