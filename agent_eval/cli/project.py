@@ -102,12 +102,14 @@ def _drop_endpoint_of_another(texts: dict[str, str], stated: Mapping[str, str], 
     """
     from agent_eval.agents.catalog import kind_of
     from agent_eval.cli.output import print_error
+    from agent_eval.models.catalog import DEFAULT_PROVIDER
 
     agent = named or stated.get("agent")
     if agent is None or "base-url" not in texts or "base-url" in stated:
         return
     # Alone it is the endpoint of `labels.model`, or else of the agent that a suite of conversations names.
-    of_file = texts.get("agent", "openai" if "model" in texts else "a suite's agent").partition(":")[0]
+    without_agent = DEFAULT_PROVIDER if "model" in texts else "a suite's agent"
+    of_file = texts.get("agent", without_agent).partition(":")[0]
     kind = kind_of(agent)
     if kind is None or kind.name == of_file:
         return

@@ -120,7 +120,6 @@ _WITH_SECRETS = frozenset({"pull_request_target", "workflow_run"})
 """Events that a fork can cause, and whose jobs have the secrets and the token of the repository itself."""
 _MAY_REPORT = frozenset({"workflow_run", "workflow_dispatch"})
 """Events whose jobs run the default branch's workflow, and which no change can alter."""
-_COMMAND = re.compile(r"[a-z][a-z-]*")
 _REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _EVENT_LIMITS = Limits(max_bytes=32 << 20)
 _BRANCH, _TAG = "refs/heads/", "refs/tags/"
@@ -157,7 +156,7 @@ class GitHubStep(Reporter):
 
     def log_note(self, kind: Literal["warning", "error"], text: str) -> None:
         """Print an annotation."""
-        super().log_prose(command(kind, text, title="agent-eval"))
+        super().log_prose(annotation(kind, text))
 
     def _append(self, path: str, data: bytes, what: str) -> None:
         try:
@@ -166,29 +165,15 @@ class GitHubStep(Reporter):
             self.warn(f"{what} could not be written: {error.message}")
 
 
-def escape_data(text: str) -> str:
-    """Encode the message of a command: per cent signs and line breaks; other controls are dropped."""
-    visible = many_lines(text, limit=10_000)
-    return visible.replace("%", "%25").replace("\n", "%0A")
-
-
-def escape_property(text: str) -> str:
-    """Encode the value of a command's property: as `escape_data`, and colons and commas."""
-    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def command(name: str, message: str, **properties: str | int) -> str:
-    """Write a workflow command on one line, without a line break at its end; names are lower-case words.
+def annotation(kind: Literal["warning", "error"], text: str) -> str:
+    """Write an annotation on one line, as a command of the runner; controls but line breaks are dropped.
 
     Example:
-        >>> command("warning", "100 %", title="agent-eval")
+        >>> annotation("warning", "100 %")
         '::warning title=agent-eval::100 %25'
     """
-    for word in (name, *properties):
-        if not _COMMAND.fullmatch(word.lower()):
-            raise ValueError(f"not the name of a workflow command or property: {word!r}")
-    listed = ",".join(f"{key}={escape_property(str(value))}" for key, value in properties.items())
-    return f"::{name}{' ' + listed if listed else ''}::{escape_data(message)}"
+    data = many_lines(text, limit=10_000).replace("%", "%25").replace("\n", "%0A")
+    return f"::{kind} title=agent-eval::{data}"
 
 
 @dataclass(frozen=True, kw_only=True)

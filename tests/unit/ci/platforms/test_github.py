@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci.platforms.github import GitHubEvent, command, escape_data, escape_property, read_event
+from agent_eval.ci.platforms.github import GitHubEvent, annotation, read_event
 from agent_eval.errors import InvalidInput, UsageError
 from tests.fakes.github import sha
 
@@ -108,15 +108,5 @@ def test_repository__must_be_owner_and_name(tmp_path: Path, repository: str) -> 
         event(tmp_path, "push", {}, GITHUB_REPOSITORY=repository)
 
 
-def test_command__stays_on_one_line_and_ends_no_list_of_properties() -> None:
-    assert escape_data("50%\r\n::error::x\r") == "50%25%0A::error::x%0A"
-    assert escape_property("a:b,c\n") == "a%3Ab%2Cc%0A"
-    assert command("notice", "done") == "::notice::done"
-    assert command("warning", "a\nb", title="x: y", line=3) == "::warning title=x%3A y,line=3::a%0Ab"
-    assert command("warning", "x", endLine=4) == "::warning endLine=4::x"
-
-
-@pytest.mark.parametrize("name", ["", "Warning::", "a b", "add mask"])
-def test_command__refuses_odd_names(name: str) -> None:
-    with pytest.raises(ValueError, match="not the name"):
-        command(name, "x")
+def test_annotation__stays_on_one_line() -> None:
+    assert annotation("error", "50%\r\n::error::x\r") == "::error title=agent-eval::50%25%0A::error::x%0A"
