@@ -191,6 +191,31 @@ def memory(bench: Bench) -> list[Figure]:
     ]
 
 
+def verify_pack(bench: Bench) -> list[Figure]:
+    """`verify`, which judges every case again, beside the run that made the pack; and its memory."""
+    shares, runs, verifications, peaks = [], [], [], []
+    for cases in (CASES, LARGE):
+        suite, out = bench.directory / f"of-{cases}.jsonl", f"pack-of-{cases}"
+        write_suite(suite, cases)
+        for _ in range(bench.repeat if cases == CASES else 1):
+            runs.append(cost(bench.run(suite, out)))
+            verifications.append(cost([AGENT_EVAL, "verify", bench.directory / out]))
+            shares.append(verifications[-1].cpu / runs[-1].cpu)
+        peaks.append(peak_memory([AGENT_EVAL, "verify", bench.directory / out]))
+        suite.unlink()
+        shutil.rmtree(bench.directory / out)
+    details = {"runs": shown(runs), "measured": shown(verifications)}
+    of_small, of_large = statistics.median(shares[:-1]), shares[-1]
+    return [
+        Figure(f"verify, {CASES:,} cases, processor time", of_small, "of the run's", 1.0, details),
+        Figure(f"verify, {LARGE:,} cases, processor time", of_large, "of the run's", 1.0, details),
+        *(
+            Figure(f"memory of verify, {cases:,} cases", peak.rss, "MB (RSS)", 80, vars(peak))
+            for cases, peak in zip((CASES, LARGE), peaks, strict=True)
+        ),
+    ]
+
+
 def compare(bench: Bench) -> list[Figure]:
     """compare, gate and report, as three commands."""
     cost(bench.run(bench.suite, "baseline"))
@@ -340,6 +365,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "sign": seal_sign_and_verify,
     "startup": start_up,
     "memory": memory,
+    "verify": verify_pack,
 }
 
 

@@ -39,7 +39,6 @@ line, which is a JSON object, also when a signal or a limit ended the command. P
 | variable | meaning |
 |---|---|
 | `AGENT_EVAL_CLOCK` | pins the recorded time, ISO 8601 with an offset |
-| `SOURCE_DATE_EPOCH` | the same in seconds since 1970, where `AGENT_EVAL_CLOCK` is not set |
 | `AGENT_EVAL_RUN_ID` | names runs that `--run-id` does not |
 | `AGENT_EVAL_DEBUG` | `1` shows the traceback of an internal error |
 | `NO_COLOR` | no colour on a terminal |

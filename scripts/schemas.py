@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from agent_eval.ci.config import SETTINGS
-from agent_eval.config.file_schema import model_of
 from agent_eval.config.table import OPTIONS
 from agent_eval.contracts.aui import AuiSuite
 from agent_eval.contracts.base import SCHEMA_VERSION
@@ -32,6 +31,7 @@ from agent_eval.contracts.suite import Case, Suite, SuiteHeader
 from agent_eval.contracts.trace import Event
 from agent_eval.contracts.trials import StabilityReport
 from agent_eval.contracts.verdict import CaseResult, Verdict
+from scripts.file_schema import model_of
 
 READ: Mapping[str, type[BaseModel]] = {
     "event": Event,

@@ -24,7 +24,9 @@ from agent_eval.contracts import (
     RunSummary,
     Tally,
     Verdict,
+    case_policy,
     case_result,
+    trials_result,
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.evidence.index import index_row
@@ -38,12 +40,8 @@ _INDENTED = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLI
 def make_event(idx: int, **fields: Any) -> dict[str, Any]:
     """One event; an agent's message unless `fields` say otherwise."""
     return {
-        "idx": idx,
-        "ts": f"2026-01-01T00:00:{idx % 60:02d}Z",
-        "actor": "agent",
-        "type": "message",
-        **fields,
-    }
+        "idx": idx, "ts": f"2026-01-01T00:00:{idx % 60:02d}Z", "actor": "agent", "type": "message", **fields,
+    }  # fmt: skip
 
 
 def make_trace(*tools: str, output: str = "done") -> list[dict[str, Any]]:
@@ -110,15 +108,24 @@ def make_result(
     )
 
 
+def make_judged(case_id: str, *outcomes: str, policy: str = "any", **fields: Any) -> CaseResult:
+    """A case that `policy` judged with these outcomes, one a trial; `fields` are of its verdicts."""
+    trials = [
+        case_result(
+            case_id,
+            [make_verdict(case_id, REPLAY_CONTRACT), make_verdict(case_id, "policy", outcome, **fields)],
+        )
+        for outcome in outcomes
+    ]
+    return trials_result(trials, case_policy(policy))
+
+
 def make_config(**fields: Any) -> RunConfig:
     """A run's configuration."""
     values = {
-        "run_id": "run-1",
-        "dataset_id": "shop",
-        "started_at": "2026-01-01T00:00:00+00:00",
-        "judges": list(DEFAULT_JUDGES),
-        **fields,
-    }
+        "run_id": "run-1", "dataset_id": "shop", "started_at": "2026-01-01T00:00:00+00:00",
+        "judges": list(DEFAULT_JUDGES), **fields,
+    }  # fmt: skip
     return RunConfig(**values)
 
 
@@ -219,16 +226,10 @@ def seal(root: Path, config: RunConfig, *, layout: str, case_ids: Sequence[str])
     """Write `manifest.json` for what lies in `root`; also used to seal again after tampering."""
     folders = {case_id: safe_name(case_id) for case_id in case_ids} if layout == "files" else {}
     manifest = {
-        "schema_version": "1.2.0",
-        "kind": "run",
-        "layout": layout,
-        "run_id": config.run_id,
-        "dataset_id": config.dataset_id,
-        "complete": True,
-        "case_count": len(case_ids),
-        "case_directories": folders,
-        "files": file_entries(root, leave_out=("manifest.json", "derived.json")),
-    }
+        "schema_version": "1.2.0", "kind": "run", "layout": layout, "run_id": config.run_id,
+        "dataset_id": config.dataset_id, "complete": True, "case_count": len(case_ids),
+        "case_directories": folders, "files": file_entries(root, leave_out=("manifest.json", "derived.json")),
+    }  # fmt: skip
     (root / "manifest.json").write_bytes(pretty(manifest))
 
 

@@ -6,10 +6,7 @@ case that forbids it would pass. Other unknown keys are the agent's own.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +27,6 @@ from agent_eval.text.spelling import nearest
 _LEAST_LIKENESS = 0.8
 _LONGEST_COMPARED = 40
 """Characters of a key; longer ones are not compared."""
-_LARGEST_SEARCHED = 1 << 16
 _SET_BY_THE_RECORDER = ("idx", "attempt", "turn")
 """Fields that agents do not decide: with a turn of its choice, one could hide what it did from its judges."""
 
@@ -52,20 +48,9 @@ def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
     except InvalidInput as error:
-        hint = "; there is text before the JSON: logs belong on stderr" if _ends_in_an_object(data) else ""
+        hint = "; there is text before the JSON: logs belong on stderr" if b"\n{" in data else ""
         raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}{hint}") from None
     return check_answer(value)
-
-
-def _ends_in_an_object(data: bytes) -> bool:
-    """Tell whether an object begins at the start of a later line and goes on to the end of the data."""
-    for begin in re.finditer(rb"(?<=\n)[ \t]*\{", data[-_LARGEST_SEARCHED:]):
-        try:
-            value = parse(data[-_LARGEST_SEARCHED:][begin.start() :], source="answer")
-        except InvalidInput:
-            continue
-        return isinstance(value, dict)
-    return False
 
 
 def check_answer(value: Any) -> dict[str, Any]:
@@ -225,7 +210,10 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
     for fields in events:
         event = {name: value for name, value in fields.items() if name not in _SET_BY_THE_RECORDER}
         if event.get("parts"):
-            event["parts"] = [_without_bytes(part) for part in event["parts"]]
+            # Bytes may be megabytes.
+            event["parts"] = [
+                {name: value for name, value in part.items() if name != "data"} for part in event["parts"]
+            ]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
         if kind in (CONVERSATION_END, CONVERSATION_RESTART):
             continue  # only the loop of turns says why a conversation ended
@@ -235,18 +223,6 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
         if added.is_message and added.content is not None:
             output = added.content
     return output
-
-
-def _without_bytes(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the bytes of a part by digest and size, and leave them out: they may be megabytes."""
-    described = {name: value for name, value in part.items() if name != "data"}
-    if not isinstance(part.get("data"), str):
-        return described
-    try:
-        data = b64decode(part["data"], validate=True)
-    except ValueError:
-        return described
-    return {**described, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:

@@ -98,7 +98,6 @@ class Clocks:
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
 
     def stamp(self) -> str:
         """Return the current time as ISO 8601."""
@@ -112,7 +111,6 @@ class ToolAnswer:
     Attributes:
         source: Origin of the answer: `tool_response_cassette`, `tool_responses`, `cassette`, `live`,
             `refused` or `missing`; `final_output` for a call that is the agent's answer itself.
-        delay_ms: Milliseconds to wait before the agent receives the answer.
         retries: How often the call of a live tool was repeated.
         waited: Seconds spent waiting between these repetitions; they do not count as the agent's time.
     """
@@ -120,7 +118,6 @@ class ToolAnswer:
     output: Any = None
     error: Any = None
     source: str = "missing"
-    delay_ms: float = 0.0
     retries: int = 0
     waited: float = 0.0
 

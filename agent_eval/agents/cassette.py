@@ -3,7 +3,7 @@
     {"kind": "cassette", "schema_version": "1.2.0",
      "calls": [{"case_id": "refund-1", "tool": "lookup", "arguments": {"id": 1}, "response": {"total": 5}}],
      "replies": [{"key": "3f…", "fields": {"purpose": "judge", "model": "gpt-5-mini", …}, "text": "{…}",
-                  "model": "gpt-5-mini-2026-08-07", "usage": {…}, "cost_usd": 0.002, "date": "2026-11-21"}]}
+                  "model": "gpt-5-mini-2026-08-07", "usage": {…}, "cost_usd": 0.002}]}
 
 A file may have both; whoever writes one leaves the other as it is. `tool_cassette` and `model_cassette` are
 the kinds of earlier versions, which had one each.
@@ -24,12 +24,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date, timedelta
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
@@ -50,10 +49,6 @@ ReplyMode = Literal["auto", "record", "replay"]
 
 _ROW_KEYS = frozenset({"case_id", "tool", "arguments", "response", "error"})
 _CALL_WORDS_LIMIT = 300
-_COMPARED_CHARACTERS = 2000
-
-ALIAS_LASTS = timedelta(days=30)
-"""How long replies last of a model whose name is an alias, such as `gpt-5-mini`: it may change models."""
 
 Key = tuple[str | None, str, str]
 """A call: case id (None for every case), tool, canonical arguments."""
@@ -173,7 +168,7 @@ class Cassette:
             if rows:
                 row = rows[min(repetition, len(rows) - 1)]
                 return ToolAnswer(row.get("response"), row.get("error"), "cassette")
-        problem = self._missing(case_id, tool, canonical(self._redacted(arguments)))
+        problem = self._missing(tool, canonical(self._redacted(arguments)))
         raise ToolFault(FailureKind.CONTRACT_VIOLATION, problem)
 
     def keep(self, rows: Iterable[Row]) -> None:
@@ -187,20 +182,13 @@ class Cassette:
         ordered = sorted(rows, key=lambda key: (key[0] is None, key[0] or "", key[1], key[2]))
         return _to_bytes("calls", [row for key in ordered for row in rows[key]], self._path)
 
-    def _missing(self, case_id: str, tool: str, arguments: str) -> str:
-        """Say that a call has no answer, and which recorded one is nearest: by tool, then case, then text."""
-
-        def rank(key: Key) -> tuple[bool, bool]:
-            return key[1] == tool, key[0] in (case_id, None)
-
-        best = max(map(rank, self._rows_of_file), default=None)
-        near = [key for key in self._rows_of_file if rank(key) == best]
-        nearest = max(
-            near, key=lambda key: _similarity(f"{tool} {arguments}", f"{key[1]} {key[2]}"), default=None
-        )
-        hint = f"; the nearest recorded call is {_call_words(nearest[1], nearest[2])}" if nearest else ""
+    def _missing(self, tool: str, arguments: str) -> str:
+        wanted = _call_words(tool, arguments)
+        calls = [_call_words(*call) for _, *call in self._rows_of_file if call[0] == tool]
+        nearest = get_close_matches(wanted, calls, n=1, cutoff=0.0)
+        hint = f"; the nearest recorded call is {nearest[0]}" if nearest else ""
         name = f"cassette {self._path.name}" if self._path is not None else "cassette"
-        return f"called {_call_words(tool, arguments)}, to which the {name} has no answer{hint}"
+        return f"called {wanted}, to which the {name} has no answer{hint}"
 
 
 class CassetteTools(Tools):
@@ -273,11 +261,6 @@ def _call_words(tool: str, arguments: str) -> str:
     return text if len(text) <= _CALL_WORDS_LIMIT else text[: _CALL_WORDS_LIMIT - 1] + "…"
 
 
-def _similarity(text: str, other: str) -> float:
-    compared, compared_to = text[:_COMPARED_CHARACTERS], other[:_COMPARED_CHARACTERS]
-    return SequenceMatcher(None, compared, compared_to, autojunk=False).ratio()
-
-
 class KeptReply(BaseModel):
     """A reply of a model, as a row of a cassette."""
 
@@ -291,17 +274,7 @@ class KeptReply(BaseModel):
     cost_usd: float | None = None
     rung: Rung | None = None
     dropped: list[str] = []
-    date: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
-
-    def is_over(self, today: str | None) -> bool:
-        """Tell whether the reply is too old: a name without version may mean another model by now."""
-        is_alias = self.model is not None and self.model != self.fields.get("model")
-        if not is_alias or self.date is None or today is None:
-            return False
-        try:
-            return date.fromisoformat(today) - date.fromisoformat(self.date) > ALIAS_LASTS
-        except ValueError:
-            return True
+    date: str | None = None  # of files of earlier versions
 
     def reply(self) -> ModelReply:
         """Return the reply as it was, from the cassette."""
@@ -391,32 +364,18 @@ class ReplyStore:
             for key, reply in replies:
                 self._evidence.setdefault(key, replace(reply, source=source, retries=0))
 
-    def find(self, key: str, today: str | None = None) -> ModelReply | None:
-        """Return the kept reply to a request; None if there is none, or if everything is asked again.
-
-        Replies of an alias may be too old for `today`; `replay` takes them all the same.
-        """
+    def find(self, key: str) -> ModelReply | None:
+        """Return the kept reply to a request; None if there is none, or if everything is asked again."""
         if self.mode == "record":
             return None
         row = self._rows.get(key)
-        if row is not None and (self.mode == "replay" or not row.is_over(today)):
-            return row.reply()
-        return self._evidence.get(key)
+        return row.reply() if row is not None else self._evidence.get(key)
 
     def keep(self, row: KeptReply) -> None:
         """Keep a reply for the file."""
         with self._lock:
             self._rows[row.key] = row
             self.has_changed = True
-
-    def nearest(self, fields: Mapping[str, str | int]) -> list[str] | None:
-        """Return the names of the fields in which the most similar kept request differs; None without one."""
-        differing = [
-            [name for name in {**fields, **row.fields} if fields.get(name) != row.fields.get(name)]
-            for row in self._rows.values()
-            if row.fields.get("purpose") == fields.get("purpose")
-        ]
-        return min(differing, key=len, default=None)
 
     def to_bytes(self, redactor: Redactor | None = None) -> bytes:
         """Return the file's content, which does not depend on the order in which threads asked.
@@ -459,10 +418,8 @@ class KeptModel(Model):
         described: Mapping[str, Any],
         store: ReplyStore,
         open_model: Callable[[], Model] | None,
-        *,
-        date: str | None = None,
     ) -> None:
-        self._described, self._store, self._open, self._date = dict(described), store, open_model, date
+        self._described, self._store, self._open = dict(described), store, open_model
         self.model = str(described.get("model", ""))
         self._asking: dict[str, threading.Lock] = {}
 
@@ -492,13 +449,17 @@ class KeptModel(Model):
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
         fields = key_fields(request, self._described, None)
-        rungs = self._rungs(request)
-        for rung in rungs:
-            reply = self._store.find(key_of({**fields, "rung": rung or ""}), self._date)
+        for rung in self._rungs(request):
+            reply = self._store.find(key_of({**fields, "rung": rung or ""}))
             if reply is not None:
                 return reply
         if self._open is None or self._store.mode == "replay":
-            raise self._missing({**fields, "rung": rungs[0] or ""})
+            where = self._store.path or "the evidence"
+            raise ModelFailure(
+                FailureKind.CONTRACT_VIOLATION,
+                f"was not asked, since only kept replies may be used, and {where} has none to this request",
+                remedy="Record the replies again, with --cassette-mode auto.",
+            )
         try:
             model = self._open()
         except AgentEvalError as error:
@@ -509,17 +470,6 @@ class KeptModel(Model):
                 is_final=True,
             ) from None
         return model.complete(request)
-
-    def _missing(self, fields: Mapping[str, str | int]) -> ModelFailure:
-        nearest = self._store.nearest(fields)
-        names = [name for name in nearest or () if name != "messages"] or nearest
-        hint = f"; the nearest kept one differs in {', '.join(names)}" if names else ""
-        where = self._store.path or "the evidence"
-        return ModelFailure(
-            FailureKind.CONTRACT_VIOLATION,
-            f"was not asked, since only kept replies may be used, and {where} has none to this request{hint}",
-            remedy="Record the replies again, with --cassette-mode auto.",
-        )
 
     @override
     def keep(self, request: ModelRequest, reply: ModelReply) -> None:
@@ -538,6 +488,5 @@ class KeptModel(Model):
                 cost_usd=reply.cost_usd,
                 rung=reply.rung,
                 dropped=list(reply.dropped),
-                date=self._date,
             )
         )

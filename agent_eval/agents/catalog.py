@@ -40,6 +40,11 @@ class AgentKind:
     sees_environment: bool = False
     key_variable: str | None = None
 
+    @property
+    def has_endpoint(self) -> bool:
+        """Whether it is asked at an address that `AgentOptions.base_url` replaces."""
+        return self.name in MODELS or self.name.startswith("aui")
+
     def load(self) -> type[Agent]:
         """Import the class."""
         if self.name in MODELS:

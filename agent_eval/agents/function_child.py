@@ -182,15 +182,9 @@ def _encoded(value: Any) -> bytes:
     """Encode any value: what is not JSON becomes text; integers keep their value, however long they are."""
     with suppress(TypeError):
         return orjson.dumps(value)
-    try:
-        text = json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
-        json.loads(text)
-    # The method of any class may raise anything.
-    except Exception:
-        with suppress(Exception):
-            return orjson.dumps(repr(value)[:_LONGEST_PROBLEM].encode("utf-8", "replace").decode())
-        return orjson.dumps(f"a value of the type {type(value).__name__}")
-    return text
+    from agent_eval.agents.recorder import plain  # few values need it
+
+    return json.dumps(plain(value)).encode()
 
 
 def _answer_line(value: Any, most: int) -> bytes:

@@ -27,9 +27,6 @@ from agent_eval.models.hosted import HostedModel, Message, ModelCall, Question, 
 from agent_eval.models.retries import Reply, timed_out
 from agent_eval.models.usage import NO_FACTS
 
-MOST_PAUSES = 20
-"""Maximum number of pauses in a row; a model that only pauses would never end."""
-
 NOT_JSON = "the arguments are not JSON"
 
 
@@ -112,7 +109,6 @@ class HostedAgent(Agent):
         )
         recorder = Recorder(task, surroundings)
         recorder.record_input()
-        paused: list[str] = []
         try:
             while True:
                 recorder.begin_step()
@@ -124,23 +120,12 @@ class HostedAgent(Agent):
                         None, reply.failure, reply.problem, block_reason=reply.block_reason
                     )
                 turn, finish = reply.value, finish_of(reply.value.finish)
-                is_paused = not turn.calls and finish is Finish.PAUSED
-                if paused and not turn.calls and not is_paused:  # together they are the answer
-                    turn = replace(turn, text="".join([*paused, turn.text or ""]) or None)
                 call_ids = _record(recorder, turn, seconds)
                 recorder.count_step(turn.facts.tokens)
                 if (problem := _stopped_short(turn, finish)) is not None:
                     return recorder.result(turn.text, *problem)
-                if is_paused:
-                    paused.append(turn.text or "")
-                    if len(paused) > MOST_PAUSES:
-                        words = f"paused more than {MOST_PAUSES} times"
-                        raise LimitReached(FailureKind.BUDGET_EXCEEDED, words)
-                    question = replace(question, messages=[*question.messages, turn.message])
-                    continue
                 if not turn.calls:
                     return replace(_result(recorder, turn), conversation=[*question.messages, turn.message])
-                paused.clear()
                 answers = _call_tools(recorder, turn.calls, call_ids)
                 if any(answer.source == FINAL_OUTPUT for _, answer in answers):
                     return recorder.result()
@@ -192,7 +177,7 @@ def _model_in_metadata(task: Task) -> str:
 
 def _stopped_short(turn: Turn, finish: Finish) -> tuple[FailureKind, str] | None:
     """Say why an answer is none that can be judged: a kind of failure, and words; None if it is one."""
-    if finish is Finish.UNKNOWN:
+    if finish in (Finish.UNKNOWN, Finish.PAUSED):  # a pause is for tools of the provider, which has none here
         return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {(turn.finish or '')[:100]}"
     if finish not in STOPPED_SHORT:
         return None

@@ -114,7 +114,6 @@ class Recorder:
             raise
         self.retries += answer.retries
         self.waited += answer.waited
-        self._wait(answer.delay_ms / 1000)
         self._record_result(tool, call_id, answer.output, answer.error, began + answer.waited, answer.source)
         self.check_time()
         return answer
@@ -124,16 +123,6 @@ class Recorder:
         answer = ToolAnswer(error=problem, source="refused")
         self._record_result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
         return answer
-
-    def _wait(self, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        limit = self._task.limits.seconds
-        remaining = seconds if limit is None else max(0.0, limit - self.seconds)
-        self._clocks.sleep(min(seconds, remaining))
-        if remaining < seconds:
-            self.seconds += remaining
-            raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def _record_result(
         self, tool: str, call_id: str | None, output: Any, error: Any, began: float, source: str

@@ -8,19 +8,17 @@ or a list of rows, which can express more:
 
     [{"tool": "lookup", "arguments": {"id": 1}, "response": {"status": "shipped"}},
      {"tool": "lookup", "arguments": {"id": 2}, "responses": ["busy", "done"]},
-     {"tool": "charge", "arguments": {"sum": 5}, "error": "card declined", "delay_ms": 250}]
+     {"tool": "charge", "arguments": {"sum": 5}, "error": "card declined"}]
 
 Rows for the same call answer its repetitions one after the other; the last row answers all further ones.
-`tool_responses` answers by the tool's name, whatever the arguments. In an object, a value with `$sequence` (a
-list of answers), or with any of `$response`, `$error` and `$delay_ms`, expresses the same as a row. By the
-specification, a response that is an object with `error` is an error.
+`tool_responses` answers by the tool's name, whatever the arguments. By the specification, a response that is
+an object with `error` is an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from typing_extensions import override
@@ -33,9 +31,9 @@ from agent_eval.storage.redaction import MARKERS, REDACTED
 
 CASSETTE, RESPONSES = "tool_response_cassette", "tool_responses"
 UNKNOWN_TOOL = "unknown_tool"
-LONGEST_DELAY_MS = 600_000
-_KEYS = frozenset({"$response", "$error", "$delay_ms"})
-_ROW_KEYS = frozenset({"tool", "arguments", "response", "responses", "error", "delay_ms"})
+_ROW_KEYS = frozenset({"tool", "arguments", "response", "responses", "error"})
+_GONE = frozenset({"$sequence", "$response", "$error", "$delay_ms"})
+"""Keys of a response that had a meaning of their own, and would pass for the tool's answer."""
 
 CallKey = tuple[str, str]
 
@@ -115,7 +113,7 @@ def _cassette(case: Case) -> dict[CallKey, list[ToolAnswer]]:
             key, place = key_of_fingerprint(text), f"{CASSETTE}.{text}"
             if key is None:
                 raise _invalid(case, place, 'is not a call such as tool::{"argument": 1}')
-            answers.setdefault(key, []).extend(_answers_in_value(case, value, place, CASSETTE))
+            answers.setdefault(key, []).append(_answer_in_value(case, value, place, CASSETTE))
     elif isinstance(cassette, list):
         for number, row in enumerate(cassette):
             place = f"{CASSETTE}[{number}]"
@@ -133,7 +131,7 @@ def _responses(case: Case) -> dict[str, list[ToolAnswer]]:
     if not isinstance(responses, dict | None):
         raise _invalid(case, RESPONSES, "must be an object by tool name")
     return {
-        tool: _answers_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)
+        tool: [_answer_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)]
         for tool, value in (responses or {}).items()
     }
 
@@ -142,52 +140,26 @@ def _answers_in_row(case: Case, row: Mapping[str, Any], place: str) -> list[Tool
     unknown = sorted(set(row) - _ROW_KEYS)
     if unknown:
         raise _invalid(case, f"{place}.{unknown[0]}", f"is unknown; a row has {', '.join(sorted(_ROW_KEYS))}")
-    delay = _delay(case, row.get("delay_ms", 0), f"{place}.delay_ms")
     if row.get("error") is not None:
-        return [ToolAnswer(error=row["error"], source=CASSETTE, delay_ms=delay)]
+        return [ToolAnswer(error=row["error"], source=CASSETTE)]
     responses = row.get("responses", [row.get("response")])
     if not isinstance(responses, list) or not responses:
         raise _invalid(case, f"{place}.responses", "must be a list with at least one answer")
-    return [answer_of(response, source=CASSETTE, delay_ms=delay) for response in responses]
-
-
-def _answers_in_value(case: Case, value: Any, place: str, source: str) -> list[ToolAnswer]:
-    sequence = [value]
-    if isinstance(value, dict) and set(value) == {"$sequence"}:
-        sequence = value["$sequence"]
-        if not isinstance(sequence, list) or not sequence:
-            raise _invalid(case, f"{place}.$sequence", "must be a list with at least one answer")
-    return [_answer_in_value(case, item, place, source) for item in sequence]
+    return [answer_of(response, source=CASSETTE) for response in responses]
 
 
 def _answer_in_value(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
-    if not isinstance(value, dict) or not value or not all(key.startswith("$") for key in value):
-        return answer_of(value, source=source)
-    for key in sorted(value.keys() - _KEYS):  # one like ours would be taken for the tool's own answer
-        if key == "$sequence":
-            raise _invalid(case, f"{place}.{key}", "must be the only key of its object")
-        near = get_close_matches(key, sorted(_KEYS | {"$sequence"}), n=1, cutoff=0.8)
-        if near:
-            raise _invalid(case, f"{place}.{key}", f"is unknown here; did you mean {near[0]}?")
-    if not value.keys() <= _KEYS:
-        return answer_of(value, source=source)
-    delay = _delay(case, value.get("$delay_ms", 0), f"{place}.$delay_ms")
-    if value.get("$error") is not None:
-        return ToolAnswer(error=value["$error"], source=source, delay_ms=delay)
-    return answer_of(value.get("$response"), source=source, delay_ms=delay)
+    if isinstance(value, dict) and (gone := sorted(value.keys() & _GONE)):
+        problem = "is gone: write a row of `tool_response_cassette` with `responses` or `error`"
+        raise _invalid(case, f"{place}.{gone[0]}", problem)
+    return answer_of(value, source=source)
 
 
-def answer_of(response: Any, *, source: str, delay_ms: float = 0.0) -> ToolAnswer:
+def answer_of(response: Any, *, source: str) -> ToolAnswer:
     """Build the answer from a tool's response: an object with an `error` that is not null is an error."""
     if isinstance(response, dict) and response.get("error") is not None:
-        return ToolAnswer(response.get("output"), response["error"], source, delay_ms)
-    return ToolAnswer(response, None, source, delay_ms)
-
-
-def _delay(case: Case, value: Any, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_DELAY_MS:
-        raise _invalid(case, place, f"must be milliseconds from 0 to {LONGEST_DELAY_MS}")
-    return float(value)
+        return ToolAnswer(response.get("output"), response["error"], source)
+    return ToolAnswer(response, None, source)
 
 
 def _invalid(case: Case, field: str, problem: str) -> InvalidInput:

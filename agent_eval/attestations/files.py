@@ -121,7 +121,7 @@ def unsigned(read: ReadFile, pack: str) -> UntrustedPack:
         what, remedy = "is signed, but no key was given to verify it with", "Give it with --public-key."
     elif read(RESULT.mac) is not None:
         what = "has an HMAC, but no shared secret was given to check it with"
-        remedy = "Give it with --secret-file."
+        remedy = "Give it in AGENT_EVAL_ATTESTATION_SECRET."
     else:
         what, remedy = "is unsigned", "Sign it with `agent-eval attest --key`."
     return UntrustedPack(

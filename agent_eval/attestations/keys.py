@@ -26,7 +26,6 @@ SAFE_BYTES = 32
 """Length from which a secret cannot be guessed from the HMACs it made, if it is random."""
 
 MAX_KEY_BYTES = 16 << 10
-_MAX_SECRET_BYTES = 4096
 _REMEDY = "Make a pair with `agent-eval keygen`, or give an ECDSA P-256 key in PEM."
 
 
@@ -175,32 +174,21 @@ def _no_key(source: str, what: str, remedy: str = _REMEDY) -> InvalidInput:
     return InvalidInput(f"{source}: {what}", remedy=remedy, file=source)
 
 
-def shared_secret(text: str | None, file: Path | None, environ: Mapping[str, str]) -> bytes | None:
-    """Take the shared secret from a flag, a file or the environment; None where there is none.
-
-    A line feed at the end of the file does not count.
+def shared_secret(text: str | None, environ: Mapping[str, str]) -> bytes | None:
+    """Take the shared secret from a flag or the environment; None where there is none.
 
     Raises:
-        UsageError: Both flag and file are given, or the secret is empty: an empty one would check nothing.
-        InvalidInput: The file cannot be read.
+        UsageError: The secret is empty: an empty one would check nothing.
     """
-    if text is not None and file is not None:
-        raise UsageError("--secret and --secret-file are both given", remedy="Give one of them.")
-    stated = environ.get(SECRET_VARIABLE)
-    if file is not None:
-        secret = read_bytes(file, max_bytes=_MAX_SECRET_BYTES).rstrip(b"\r\n")
-    elif text is not None:
-        secret = text.encode()
-    elif stated is not None and stated.strip():
-        secret = stated.encode()
-    else:
+    stated = text if text is not None else environ.get(SECRET_VARIABLE)
+    if stated is None or (text is None and not stated.strip()):
         return None
-    if not secret.strip():
+    if not stated.strip():
         raise UsageError(
             "the shared secret is empty",
             remedy="Give one of 32 random bytes, such as `openssl rand -hex 32` makes.",
         )
-    return secret
+    return stated.encode()
 
 
 def key_from_environment(environ: Mapping[str, str]) -> bytes | None:

@@ -11,7 +11,6 @@ takes its place.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,7 +34,6 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
@@ -99,7 +97,7 @@ class Search:
         baselines: By the slug of the suite.
         notes: Which runs were skipped and why; nothing a user must act on.
         warnings: What a user should act on: damaged evidence, a missing permission.
-        withheld: Which runs have evidence that could not be read, and why; also in notes or warnings.
+        withheld: Which runs have evidence that could not be read, and why; also in warnings.
         lost: Which runs left evidence that is no more, or is of no commit before the base.
         expired: Whether the evidence of a run at or before the base is no more.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
@@ -145,10 +143,10 @@ class Search:
             f"this change with {branch}, or run {branch} as of that commit."
         )
 
-    def withhold(self, why: str, *, loud: bool) -> None:
-        """Note that evidence is there and cannot be read."""
+    def withhold(self, why: str) -> None:
+        """Warn that evidence is there and cannot be read."""
         self.withheld.append(why)
-        (self.warnings if loud else self.notes).append(why)
+        self.warnings.append(why)
 
     def settle(self, wanted: Sequence[str]) -> None:
         """End in an outage where evidence was withheld and a suite has no baseline."""
@@ -168,25 +166,18 @@ _MAKE_ANOTHER = (
 Opened = tuple[Pack, RunView]
 
 
-Unfit = Callable[[RunSummary], str]
-"""Says why a run is no baseline, as a clause; empty for one that is."""
-
-
 EarlierRuns = Callable[[Asked], Iterable[EarlierRun]]
 
 
-def from_path(
-    where: Path, wanted: Sequence[str], unfit: Unfit = lambda _: "", admission: Admission | None = None
-) -> Search:
+def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = None) -> Search:
     """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
 
-    `wanted` has slugs of suites, `unfit` says why a run is no baseline; without `admission` none must be
-    signed.
+    `wanted` has slugs of suites; without `admission` none must be signed.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
         InvalidPack: A pack does not verify, or its signature does not.
-        UsageError: A pack is no baseline, as `unfit` says.
+        UsageError: A pack is no baseline, as no case of it was judged.
     """
     if not where.exists():
         raise InvalidInput(
@@ -204,8 +195,8 @@ def from_path(
         for slug, pack in newest.items()
     }
     for slug, baseline in baselines.items():
-        if why := unfit(baseline.view.summary):
-            raise unfit_baseline(f"the run at {where}", slug, why)
+        if judged_nothing(baseline.view):
+            raise _unfit(f"the run at {where}", slug)
     if not baselines:
         has = ", ".join(sorted(safe_name(pack.manifest.dataset_id) for pack in packs.values())) or "none"
         raise InvalidInput(
@@ -231,7 +222,6 @@ def from_registry(
     entry: BaselineEntry,
     registry: Path,
     wanted: Sequence[str],
-    unfit: Unfit = lambda _: "",
     admission: Admission | None = None,
 ) -> Search:
     """Read the baseline that a registry has under a name; errors as `from_path`.
@@ -239,7 +229,7 @@ def from_registry(
     `InvalidPack` also where it is not the pack that was registered.
     """
     where = path_from_registry(entry.run_path, registry)
-    result = from_path(where, wanted, unfit, admission)
+    result = from_path(where, wanted, admission)
     for baseline in result.baselines.values():
         ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
     return result
@@ -269,10 +259,19 @@ def age_in_words(created_at: str | None, now: datetime) -> str | None:
     return "less than a minute"
 
 
-def unfit_baseline(label: str, slug: str, why: str) -> UsageError:
+def judged_nothing(run: RunView) -> bool:
+    """Whether no case of a run could be judged: it is no baseline."""
+    return run.summary.error_cases + run.summary.skipped_cases >= run.summary.total_cases
+
+
+def _no_baseline(label: str, slug: str) -> str:
+    return f"{capital(label)} is no baseline for `{slug}`: none of its cases could be judged."
+
+
+def _unfit(label: str, slug: str) -> UsageError:
     """Build the error for a baseline that the user named, and whose cases could not be judged."""
     return UsageError(
-        f"{capital(label)} is no baseline for `{slug}`: {why}.",
+        _no_baseline(label, slug),
         remedy="Name a run whose cases were judged.",
         field="baseline",
     )
@@ -304,11 +303,8 @@ MAX_LOOKED_AT = 20
 
 
 MAX_OPENED = 3
-"""Earlier runs whose evidence is read: a suite that none of these has is new."""
-
-
-MAX_SECONDS_WITHHELD = 600.0
-"""Once evidence was withheld, no further run is begun with after so many seconds of searching."""
+"""Earlier runs whose evidence is read: a suite that none of these has is new. Of as many it may be withheld:
+a storage that is down fails for each of them, after a minute or more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +316,6 @@ class Ground:
         clone: With the graph of commits; None outside of a repository.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
-        unfit: Says why a run is no baseline, as a clause; empty for one that is.
         key: With which a baseline must have been signed; None where it need not be.
     """
 
@@ -328,25 +323,20 @@ class Ground:
     clone: PrivateClone | None
     wanted: Sequence[str]
     remedy: str
-    unfit: Unfit = lambda _: ""
     key: PublicKey | None = None
 
 
-def find_baselines(
-    runs: EarlierRuns, ground: Ground, *, clock: Callable[[], float] = time.monotonic
-) -> Search:
-    """Look at reviewed runs at or before the base, the nearest first, until every suite has a baseline.
-
-    `clock` returns seconds from any beginning, for the bound of a search in which evidence is withheld.
-    """
+def find_baselines(runs: EarlierRuns, ground: Ground) -> Search:
+    """Look at reviewed runs at or before the base, the nearest first, until every suite has a baseline."""
     result = Search()
     try:
-        _look_through(runs, ground, result, clock)
+        _look_through(runs, ground, result)
     except NoHistory as reason:
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        result.outage = outage_of(error, ground.remedy)
+        remedy = f"{ground.remedy} To evaluate without a baseline, set `baseline: none`."
+        result.outage = outage_of(error, remedy)
     result.settle(ground.wanted)
     return result
 
@@ -362,8 +352,8 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
         raise _unusable(str(skipped)) from skipped
     _keep(opened, ground, result)
     for slug, (pack, seen) in opened.wanted.items():
-        if why := ground.unfit(seen.summary):
-            raise unfit_baseline(run.label, slug, why)
+        if judged_nothing(seen):
+            raise _unfit(run.label, slug)
         result.baselines[slug] = Baseline(pack, seen, origin, named_by_user=True)
     if not result.baselines:
         raise _unusable(f"{run.label} has no evidence of {', '.join(ground.wanted)}.")
@@ -394,8 +384,7 @@ class _Evidence:
     wanted: Mapping[str, Opened]
 
 
-def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Callable[[], float]) -> None:
-    begun = clock()
+def _look_through(runs: EarlierRuns, ground: Ground, result: Search) -> None:
     place = ground.place
     asked = Asked(
         branches=place.branches if place is not None else (),
@@ -418,7 +407,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
         result.looked_at = number
         evidence = read[row.run.number] = _try(row, ground, result)
         if evidence is not None:
-            fit = _fit(evidence, row, ground, result)
+            fit = _fit(evidence, row, result)
             # A run that judged nothing does not say which suites are new.
             opened += len(fit) == len(evidence.wanted)
             for slug, (pack, seen) in fit.items():
@@ -428,8 +417,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
                 break
             if absent := [slug for slug in lacking if slug not in evidence.wanted]:
                 result.notes.append(f"{capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`.")
-        too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
-        if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
+        if max(opened, len(result.withheld)) >= MAX_OPENED or number >= MAX_LOOKED_AT:
             result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
             break
     if newest is not None:
@@ -508,13 +496,11 @@ def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
         result.lost.append(str(expired))
         result.notes.append(str(expired))
     except Withheld as withheld:
-        result.withhold(str(withheld), loud=withheld.loud)
+        result.withhold(str(withheld))
     except Skipped as skipped:
-        (result.warnings if skipped.loud else result.notes).append(str(skipped))
+        result.notes.append(str(skipped))
     except (InvalidPack, InvalidInput) as error:
-        result.withhold(
-            f"The evidence of {run.label} does not verify and was not used: {error.message}", loud=True
-        )
+        result.withhold(f"The evidence of {run.label} does not verify and was not used: {error.message}")
     else:
         _keep(evidence, ground, result)
         return evidence
@@ -540,21 +526,18 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
         Skipped: It left none, or that of another commit than `commit`, which the platform and git name.
         Withheld: It is there and cannot be read, or does not say of which commit it is.
         InvalidPack, InvalidInput: It does not verify.
+        NotEvaluable: It has two packs of one dataset.
     """
     admission = admission_by(ground.key, commit)
     packs = open_bundle(run.fetch(), source=f"the evidence of {run.label}", admit=admission)
     check_statements(packs, admission)
-    by_slug: dict[str, Pack] = {}
+    by_slug = by_dataset(packs.values(), f"The evidence of {run.label}")
     for pack in packs.values():
-        slug = safe_name(pack.manifest.dataset_id)
-        if slug in by_slug:
-            raise Withheld(f"The evidence of {run.label} has `{slug}` twice.", loud=True)
-        by_slug[slug] = pack
         evaluated = pack.config.git_commit
         if commit is None:
             continue
         if evaluated is None:
-            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
+            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.")
         if evaluated != commit:
             raise Skipped(
                 f"{capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
@@ -564,15 +547,14 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
     return _Evidence(by_slug, wanted)
 
 
-def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) -> dict[str, Opened]:
+def _fit(evidence: _Evidence, row: _Reviewed, result: Search) -> dict[str, Opened]:
     """Keep the runs that can be a baseline; warn of the others, if a baseline is still wanted."""
     fit = {}
     for slug, (pack, seen) in evidence.wanted.items():
-        why = ground.unfit(seen.summary)
-        if not why:
+        if not judged_nothing(seen):
             fit[slug] = (pack, seen)
         elif slug not in result.baselines:
-            result.warnings.append(f"{capital(row.run.label)} is no baseline for `{slug}`: {why}.")
+            result.warnings.append(_no_baseline(row.run.label, slug))
     return fit
 
 

@@ -9,7 +9,6 @@ object that was forged is refused.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -225,16 +224,6 @@ def top_of(start: Path) -> Path | None:
 MAX_FILE_BYTES = 1 << 20
 
 
-LARGEST_POINTER = 1024
-
-
-POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
-    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
-)
-"""What git has in the place of a file of LFS."""
-
-
 _LAST_RESORT = "/var/tmp"  # noqa: S108 - a directory of its own is made there, by a random name
 
 
@@ -287,32 +276,29 @@ class PrivateClone:
         self._sealed: Seal | None = None
 
     @classmethod
-    def of(cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None) -> PrivateClone:
+    def of(
+        cls,
+        start: Path,
+        environ: Mapping[str, str],
+        remote: Remote | None = None,
+        *,
+        head: str | None = None,
+    ) -> PrivateClone:
         """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
         The remote is the platform's own address of the repository, with the token of the job; None for none.
+        `head` names a commit of the remote, for a job that checks nothing out.
 
         Raises:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
             NotEvaluable: Its objects are damaged, there is no git or an old one, or no place for the clone.
         """
-        top = top_of(start)
-        if top is None:
+        top = top_of(start) if head is None else None
+        if head is None and top is None:
             raise NoCheckout(
                 "The job does not run in a git checkout.", remedy="Run it in one, with its history."
             )
-        return cls._make(top, environ, remote, None)
-
-    @classmethod
-    def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
-        """Clone a commit of the remote repository, for a job that checks nothing out."""
-        return cls._make(None, environ, remote, head)
-
-    @classmethod
-    def _make(
-        cls, top: Path | None, environ: Mapping[str, str], remote: Remote | None, head: str | None
-    ) -> PrivateClone:
         home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top or Path.cwd(), environ)))
         try:
             git = Git(home, environ)
@@ -468,41 +454,31 @@ class PrivateClone:
 
         Line ends do not count, nor do files of LFS, of which the commit has pointers.
         """
-        return [name for mode, blob, name in self._entries(self.head) if self._is_edited(name, mode, blob)]
-
-    def _is_edited(self, name: str, mode: str, blob: str) -> bool:
-        path = self.top / name
-        if not mode.startswith("100") or path.is_symlink() or not path.is_file():
-            return False
-        content = path.read_bytes()
-        kind = "sha256" if len(blob) == 64 else "sha1"
-        for each in (content, content.replace(b"\r\n", b"\n")):
-            if hashlib.new(kind, b"blob %d\0" % len(each) + each, usedforsecurity=False).hexdigest() == blob:
-                return False
-        size = self.git.line("cat-file", "-s", blob, cwd=self.directory)
-        if size is None or int(size) > LARGEST_POINTER:
-            return size is not None
-        return POINTER.fullmatch(self._in_clone("cat-file", "blob", blob)) is None
+        where = {**self._index_of(self.head, self.top), "GIT_LITERAL_PATHSPECS": "0"}
+        options = ("--numstat", "-z", "--diff-filter=M", "--ignore-cr-at-eol", "--ignore-submodules=all")
+        command = ("diff-files", *options, "--", ":(attr:!filter)")
+        output = self.git.run(*command, cwd=self.top, remote=self.remote, more=where)
+        rows = (row.split("\t") for row in output.decode("utf-8", "surrogateescape").split("\0") if row)
+        return [name for added, removed, name in rows if (added, removed) != ("0", "0")]
 
     def files(self, commit: str) -> list[str]:
         """List the regular files of a commit by path in the repository."""
-        return [name for mode, _, name in self._entries(commit) if mode.startswith("100")]
+        output = self._in_clone("ls-tree", "-r", "-z", "--full-tree", _checked(commit))
+        entries = filter(None, output.decode("utf-8", "surrogateescape").split("\0"))
+        return [entry.partition("\t")[2] for entry in entries if entry.startswith("100")]
 
     def write(self, commit: str, names: Sequence[str], directory: Path) -> None:
         """Write regular files of a commit, of any size, below a directory."""
+        asked = "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape")
+        where, command = self._index_of(commit, directory), ("checkout-index", "--force", "-z", "--stdin")
+        self.git.run(*command, cwd=directory, stdin=asked, remote=self.remote, more=where)
+
+    def _index_of(self, commit: str, directory: Path) -> dict[str, str]:
+        """Make an index of a commit, and return the variables by which git holds a directory against it."""
         index = {"GIT_INDEX_FILE": str(self.home / "index"), "GIT_WORK_TREE": str(directory)}
         where = {**index, "GIT_DIR": str(self.directory)}
         self.git.run("read-tree", _checked(commit), cwd=directory, more=where)
-        asked = "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape")
-        command = ("checkout-index", "--force", "-z", "--stdin")
-        self.git.run(*command, cwd=directory, stdin=asked, remote=self.remote, more=where)
-
-    def _entries(self, commit: str) -> list[tuple[str, str, str]]:
-        """List mode, id and path of all files of a commit."""
-        output = self._in_clone("ls-tree", "-r", "-z", "--full-tree", _checked(commit))
-        entries = [entry for entry in output.decode("utf-8", "surrogateescape").split("\0") if entry]
-        about = [(entry.partition("\t")[0].split(" "), entry.partition("\t")[2]) for entry in entries]
-        return [(mode, blob, name) for (mode, _, blob), name in about]
+        return where
 
     def file(self, path: str, commit: str) -> bytes | None:
         """Read a file, by its path with `/`, as of a fetched commit; None if it does not exist there.

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from agent_eval.ci.earlier import outage_of
 from agent_eval.errors import RemoteError
-from agent_eval.http.errors import HttpError, RateLimited, UncertainOutcome
+from agent_eval.http.errors import HttpError, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
-_NOT_KNOWN = 401
 _GONE = frozenset({404, 410})
-_REFUSED = frozenset({403, 404, 410, 422, 423})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,18 @@ def _write(comments: Comments, marker: Marker, body: str, author: str) -> Publis
         # Only the older comment stays where two runs looked at the same time and both wrote one.
         oldest = next(iter(_ours(comments, marker, author)), created)
         if oldest.id >= created.id:
-            return Published("created", created.url)
+            return Published("created", created.url, _unknown_author(created, author))
         comments.delete(created.id)
         return _update(comments, marker, body, oldest)
     raise AssertionError("the loop returns or raises")  # pragma: no cover
+
+
+def _unknown_author(created: Comment, author: str) -> str:
+    """Warn where the token's login is another one than it was taken for, so that no later job finds this."""
+    if created.author.lower() == author.lower():
+        return ""
+    login = json.dumps(created.author)
+    return f"Set `ci.comment_author: {login}`: it wrote the comment, which the next job would not find else."
 
 
 def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) -> None:
@@ -184,20 +192,8 @@ def _severity(body: str) -> int:
 
 
 def _explain(error: RemoteError, words: CommentWords) -> str:
-    report = f"The report is in the {words.full_report}."
-    status = error.status if isinstance(error, HttpError) else None
-    if status == _NOT_KNOWN:
-        return (
-            "No comment was written (HTTP 401): the token was not accepted. It is wrong or expired, or of "
-            f"another server. {report}"
-        )
-    if status not in _REFUSED or isinstance(error, RateLimited):
-        return f"The comment could not be written: {error.message}"
-    if status == 422:
-        return f"The platform refused the comment as invalid (HTTP 422): {error.message}"
-    if status == 410:
-        return "The comment could not be written: the conversation no longer takes comments (HTTP 410)."
-    return f"No comment was written (HTTP {status}). {words.refused}. {report}"
+    outage = outage_of(error, f"{words.refused}.")
+    return f"No comment was written: {outage.cause} {outage.remedy} The report is in the {words.full_report}."
 
 
 _REST = re.compile(

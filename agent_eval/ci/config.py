@@ -99,7 +99,7 @@ OUTPUTS: tuple[Output, ...] = (
     Output(
         "html-report",
         "The report as one HTML file, which loads nothing: upload it as a file of its own. Empty where it "
-        "was not wanted.",
+        "could not be written.",
     ),
     Output("comment-url", "Address of the comment; empty when none was written."),
 )
@@ -223,9 +223,7 @@ class Settings:
     out: Path
     report_title: str
     comment: str
-    junit: str
     comment_id: str
-    html_report: bool
     fail_on: str
     signing_key: str | None = field(default=None, repr=False)
     attest: bool = False

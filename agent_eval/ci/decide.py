@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import Baseline, Lack, Search
 from agent_eval.ci.definitions import Target
-from agent_eval.ci.rules import JobContext, Rules
+from agent_eval.ci.rules import JobContext
 from agent_eval.ci.trials import MEASURED
 from agent_eval.ci.workspace import as_code
 from agent_eval.comparison.facts import RunView
@@ -40,7 +40,6 @@ from agent_eval.operations.unjudged import (
 from agent_eval.reports.parts import NEW_RULES
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
-from agent_eval.text.numbers import count
 
 COMPARISON = "compare/baseline_delta.json"
 
@@ -81,7 +80,6 @@ class Evaluation:
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path | None
-    rules: Rules
 
     @property
     def problem(self) -> str:
@@ -155,8 +153,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
             raise
         del search.baselines[target.slug]
         search.withhold(
-            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}",
-            loud=True,
+            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
         )
         search.settle([target.slug])
         return None
@@ -272,7 +269,8 @@ def with_terms_of_the_job(decision: GateDecision, job: JobContext, search: Searc
         decision = _named_first(decision, "The base has no run; it was measured in this job.")
     if search.gone and job.place is not None and not job.place.is_reviewed:
         gone = ", ".join(as_code(dataset_id) for dataset_id in sorted(search.gone)[:NAMED])
-        sentence = f"This change has no suite {gone} any more, so it was not run."
+        others = f" and {len(search.gone) - NAMED} others" if len(search.gone) > NAMED else ""
+        sentence = f"This change has no suite {gone}{others} any more, so it was not run."
         if decision.gate_status in (GateStatus.PASSED, GateStatus.NO_BASELINE):
             blocks = job.rules.policy.is_release
             decision = _open(decision, sentence).model_copy(update={"blocks": blocks})
@@ -302,15 +300,3 @@ def _open(decision: GateDecision, sentence: str) -> GateDecision:
 
 def _named_first(decision: GateDecision, sentence: str) -> GateDecision:
     return decision.model_copy(update={"sentence": f"{sentence} {decision.sentence}".strip()})
-
-
-def lost_datasets(search: Search) -> list[str]:
-    """Warn of datasets of the baseline that no suite of the run evaluates any more."""
-    if not search.gone:
-        return []
-    named = [f"{as_code(name)} ({count(cases, 'case')})" for name, cases in sorted(search.gone.items())]
-    more = f" and {count(len(named) - NAMED, 'more dataset')}" if len(named) > NAMED else ""
-    return [
-        f"The baseline has evidence of {', '.join(named[:NAMED])}{more}, which no suite of this run "
-        "evaluates. If it was removed or renamed, these cases are compared with nothing."
-    ]

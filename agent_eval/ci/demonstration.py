@@ -81,9 +81,9 @@ def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
     spec = RunSpec(
         suite=before, output=Output(pack=baseline), identity=Identity(run_id=support_agent.BASELINE_RUN)
     )
-    run_suite(spec, environ=_pinned(environ))
+    run_suite(spec, environ=clock.pins(environ))
     inputs = {**support_agent.INPUTS, "suite": str(after), "baseline": str(baseline)}
-    code, log = _run(inputs, out, {**_pinned(environ), clock.RUN_ID_VARIABLE: support_agent.CANDIDATE_RUN})
+    code, log = _run(inputs, out, {**clock.pins(environ), clock.RUN_ID_VARIABLE: support_agent.CANDIDATE_RUN})
     if code not in (ExitCode.OK, ExitCode.NO):
         return _print_log(log, code, stream)
     suite = _suite_of(out / "evidence" / "support-agent")
@@ -117,7 +117,7 @@ def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
         "max-regressed-cases": "0",
         "title": _HR_ASSISTANT,
     }
-    pinned = {**_pinned(environ), KEY_VARIABLE: "any-key-will-do", clock.RUN_ID_VARIABLE: "after"}
+    pinned = {**clock.pins(environ), KEY_VARIABLE: "any-key-will-do", clock.RUN_ID_VARIABLE: "after"}
     with DemoServer(DemoAgents(_DEFECTS)) as server:
         code, log = _run({**inputs, "base-url": server.url}, out, pinned)
     if code not in (ExitCode.OK, ExitCode.NO, ExitCode.INCONCLUSIVE):
@@ -145,10 +145,6 @@ def write_conversation_inputs(place: Path) -> tuple[Path, Path]:
     write_file(suite, bundled_suite("demo:hr").read_bytes())
     write_file(script, dumps(_SCRIPT, indent=True))
     return suite, script
-
-
-def _pinned(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: environ[name] for name in clock.CLOCK_VARIABLES if name in environ}
 
 
 def _run(inputs: Mapping[str, str], out: Path, environ: Mapping[str, str]) -> tuple[ExitCode, str]:

@@ -13,7 +13,7 @@ MAX_ARCHIVE_BYTES = 256 << 20
 """The largest evidence archive that is read."""
 
 _NOT_KNOWN = 401
-_REFUSED = frozenset({403, 404})
+_REFUSED = frozenset({403, 404, 423})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +55,7 @@ class EarlierRun:
 
 
 class Skipped(Exception):
-    """Raised by a run without usable evidence: `why` as a sentence, `loud` where a user should act on it."""
-
-    def __init__(self, why: str, *, loud: bool = False) -> None:
-        super().__init__(why)
-        self.loud = loud
+    """Raised by a run without usable evidence; the text says why, as a sentence."""
 
 
 class Expired(Skipped):
@@ -67,7 +63,7 @@ class Expired(Skipped):
 
 
 class Withheld(Skipped):
-    """Raised by a run whose evidence is there and cannot be read; arguments as `Skipped`."""
+    """Raised by a run whose evidence is there and cannot be read: a user should act on it."""
 
 
 class NoHistory(Exception):
@@ -85,29 +81,28 @@ def refuse_large_archive(size: int, label: str) -> None:
 def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
     """Return an evidence archive that has the digest which the platform recorded, where it records one.
 
-    Raises `Withheld`, whose warning is shown at the top, where it has another.
+    Raises `Withheld` where it has another.
     """
     if sha256 is not None and sha256_bytes(data) != sha256:
         raise Withheld(
-            f"The evidence of {label} is not what was recorded (its digest differs); it was not used.",
-            loud=True,
+            f"The evidence of {label} is not what was recorded (its digest differs); it was not used."
         )
     return data
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
-
-    Cause and remedy are whole sentences.
-    """
+    """Why a platform did not do what it was asked for; cause and remedy are whole sentences."""
 
     cause: str
     remedy: str
 
 
 def outage_of(error: RemoteError, remedy: str) -> Outage:
-    """Tell a limit, a wrong token and a missing permission apart, which may have the same status."""
+    """Tell a limit, a wrong token and a missing permission apart, which may have the same status.
+
+    `remedy` is that of a missing permission.
+    """
     status = error.status if isinstance(error, HttpError) else None
     if status == _NOT_KNOWN:
         return Outage(
@@ -115,5 +110,5 @@ def outage_of(error: RemoteError, remedy: str) -> Outage:
             "It is wrong or expired, or belongs to another server: correct it.",
         )
     if status in _REFUSED and not isinstance(error, RateLimited):
-        return Outage(error.message, f"{remedy} To evaluate without a baseline, set `baseline: none`.")
+        return Outage(error.message, remedy)
     return Outage(error.message, error.remedy)

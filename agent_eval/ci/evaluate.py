@@ -30,9 +30,9 @@ from agent_eval.ci.baseline import (
 )
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.config import NAMED_RUN, Settings
-from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, lost_datasets, unknown_cases
+from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
-from agent_eval.ci.earlier import EarlierRun, Skipped
+from agent_eval.ci.earlier import Asked, EarlierRun, Skipped
 from agent_eval.ci.place import Versions
 from agent_eval.ci.rules import JobContext, with_usable_judges
 from agent_eval.ci.trials import (
@@ -47,11 +47,11 @@ from agent_eval.ci.trials import (
 )
 from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.config.project_file import CONFIG_FILE
-from agent_eval.contracts import GateDecision, GateStatus, RunSummary
+from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
-from agent_eval.evidence.archive import open_bundle, write_bundle
+from agent_eval.evidence.archive import by_dataset, open_bundle, write_bundle
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import question_of
 from agent_eval.gate.limits import figures_in_doubt
@@ -70,7 +70,7 @@ from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.trust import Signer, attest_opened
-from agent_eval.storage.files import safe_name, sha256_bytes
+from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
@@ -90,7 +90,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += [*overlooked(job.settings.suite), *lost_datasets(search), *defined.notes]
+    search.warnings += [*overlooked(job.settings.suite), *defined.notes]
     job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
@@ -119,7 +119,7 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += add_to_history(job, packs, search)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
-    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=archive)
 
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
@@ -159,26 +159,20 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     if settings.baseline != "auto" and not named_run:
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():
-            return from_registry(entry, rules.registry_path, slugs, _why_unfit, admission)
-        return from_path(Path(settings.baseline), slugs, _why_unfit, admission)
+            return from_registry(entry, rules.registry_path, slugs, admission)
+        return from_path(Path(settings.baseline), slugs, admission)
     ground = Ground(
         place=job.place,
         clone=job.clone,
         wanted=slugs,
         remedy=job.platform.spec.remedies.read_runs,
-        unfit=_why_unfit,
         key=rules.baseline_key,
     )
     if named_run:
-        run = job.platform.run_named(int(settings.baseline.removeprefix(NAMED_RUN)))
-        return find_named(run, ground)
+        branches, commit = (job.place.branches, job.place.base) if job.place is not None else ((), None)
+        number = int(settings.baseline.removeprefix(NAMED_RUN))
+        return find_named(job.platform.run_named(number, Asked(branches=branches, commit=commit)), ground)
     return find_baselines(job.platform.earlier_runs, ground)
-
-
-def _why_unfit(summary: RunSummary) -> str:
-    """Say why a run is no baseline, as a clause; empty for one that is."""
-    unjudged = summary.error_cases + summary.skipped_cases
-    return "none of its cases could be judged" if unjudged >= summary.total_cases else ""
 
 
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
@@ -242,7 +236,6 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
         "agent really answered so is the word of the change's author."
     )
-    search.warnings += lost_datasets(search)
     read_history_of_main(job, search)
     suites = []
     for slug, pack in packs.items():
@@ -251,7 +244,7 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
         suites.append(decide_on(job, judged, search, again.record if again is not None else None))
     search.warnings += unknown_cases(job, suites)
-    return Evaluation(suites=suites, search=search, archive=None, rules=job.rules)
+    return Evaluation(suites=suites, search=search, archive=None)
 
 
 def _refuse_what_runs(job: JobContext) -> None:
@@ -274,7 +267,6 @@ def _refuse_what_runs(job: JobContext) -> None:
 
 def _packs_of(run: EarlierRun) -> dict[str, Pack]:
     """Read and check the evidence of a run; its packs by the slug of their dataset."""
-    packs: dict[str, Pack] = {}
     try:
         archive = run.fetch()
     except Skipped as why:
@@ -282,20 +274,18 @@ def _packs_of(run: EarlierRun) -> dict[str, Pack]:
             raise RemoteError(str(why), remedy=why.__cause__.remedy) from why
         remedy = "Read the log of that run; its job must upload the evidence also where its gate fails."
         raise InvalidInput(f"There is nothing to report on. {why}", remedy=remedy) from why
-    for pack in open_bundle(archive, source=f"the evidence of {run.label}").values():
-        slug = safe_name(pack.manifest.dataset_id)
-        if slug in packs or is_of_the_job(slug):
-            raise InvalidInput(
-                f"The evidence of {run.label} has two packs of one dataset, or of a reserved name."
-            )
+    bundle = open_bundle(archive, source=f"the evidence of {run.label}")
+    packs = by_dataset(bundle.values(), f"The evidence of {run.label}")
+    for slug, pack in packs.items():
+        if is_of_the_job(slug):
+            raise InvalidInput(f"The evidence of {run.label} has a pack of a reserved name, `{slug}`.")
         if pack.config.git_commit is not None and pack.config.git_commit not in run.commits:
             raise InvalidPack(
                 f"The evidence of {run.label} is of another commit than that run.",
                 remedy="Run the job of the change again.",
             )
-        packs[slug] = pack
-        if len(packs) > MAX_SUITES:
-            raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
+    if len(packs) > MAX_SUITES:
+        raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
     return dict(sorted(packs.items()))
 
 
@@ -340,15 +330,9 @@ def _without_secrets(record: RunRecord, redactor: Redactor) -> RunRecord:
             redactor.redact_text(text) == text for text in (case_id, *case.lost, *case.missed, *case.failing)
         )
     }
-    run, redacted = record.run, redactor.redact_text
-    stated = {
-        "run_id": redacted(run.run_id),
-        "model": redacted(run.model),
-        "git_commit": redacted(run.git_commit) if run.git_commit is not None else None,
-        "run_url": redacted(run.run_url) if run.run_url is not None else None,
-        "cases": len(cases),
-    }
-    return RunRecord(run.model_copy(update=stated), cases)
+    texts = {name: getattr(record.run, name) for name in ("run_id", "model", "git_commit", "run_url")}
+    redacted = {name: redactor.redact_text(text) for name, text in texts.items() if text is not None}
+    return RunRecord(record.run.model_copy(update={**redacted, "cases": len(cases)}), cases)
 
 
 def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -> list[str]:

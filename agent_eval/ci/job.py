@@ -25,7 +25,6 @@ from agent_eval.ci.config import (
 from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.evaluate import evaluate, evaluate_reported
 from agent_eval.ci.outputs import (
-    annotations_of,
     error_report,
     exit_code,
     full_stop,
@@ -39,7 +38,7 @@ from agent_eval.ci.outputs import (
 from agent_eval.ci.place import MAX_BYTES, JobPlace, Versions, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
-from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings, PlatformSpec
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings
 from agent_eval.ci.rules import (
     Held,
     JobContext,
@@ -71,7 +70,7 @@ from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import new_directory, write_file
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
-from agent_eval.text.escape import clean, prose
+from agent_eval.text.escape import prose
 
 MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 
@@ -133,11 +132,8 @@ class _Sources:
         refs, reported = platform.refs, platform.run.reported
         if refs is None:
             return
-        if reported is not None:
-            clone = PrivateClone.of_remote(self.environ, refs.remote, min(reported.commits))
-        else:
-            clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote)
-        self.clone = clone
+        head = min(reported.commits) if reported is not None else None
+        self.clone = clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote, head=head)
         top = clone.top if reported is None else platform.workspace
         file = os.path.relpath(os.path.abspath(self.file), top) if self.file is not None else None
         self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
@@ -195,7 +191,8 @@ def run_job(
             return _evaluate_and_report(_context(sources, in_force, platform, versions))
         except AgentEvalError as error:
             error.message = redactor.with_rules(in_force.settings.redaction).redact_text(error.message)
-            _report_error(error, in_force.settings, platform)
+            _tell(error, in_force.settings.report_title, platform, platform.run)
+            _comment_error(error, in_force.settings, platform)
             return error.exit_code
         finally:
             give_to_owner(in_force.settings.out, Path.cwd())
@@ -249,12 +246,10 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
-    _write_junit(evaluation, settings, platform.spec)
+    _write_junit(evaluation, settings.out / JUNIT_NAME)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
-    for note in annotations_of(evaluation, platform.workspace):
-        platform.point_out(note.text, path=note.path, line=note.line, fails=note.fails)
     platform.write_summary(summary)
     platform.write_outputs(outputs_of(evaluation, settings, html_report))
     if evaluation.archive is not None:
@@ -271,14 +266,12 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
 
 
 def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext) -> Path | None:
-    """Write the report of all suites as one file; None where it is not wanted, or cannot be written.
+    """Write the report of all suites as one file; None where it cannot be written.
 
     A decision does not depend on it, so the job warns where it cannot be written, and goes on.
     """
     settings, suites = job.settings, evaluation.suites
-    if not settings.html_report:
-        return None
-    # Templates and their engine take a moment to load; without a report they are not needed.
+    # Templates and their engine take a moment to load; where nothing can be evaluated they are not needed.
     from agent_eval.reports.html.evidence import SuiteEvidence
     from agent_eval.reports.html.page import HtmlReport, render_html
 
@@ -306,15 +299,12 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     return path
 
 
-def _write_junit(evaluation: Evaluation, settings: Settings, spec: PlatformSpec) -> None:
-    """Write the verdicts of each suite into `junit` of the output directory, if input or platform ask.
+def _write_junit(evaluation: Evaluation, directory: Path) -> None:
+    """Write the verdicts of each suite as a file that platforms read.
 
     The files are made from the packs, which hold no secret. Those of an earlier job are replaced. Raises
     `UsageError` where the directory holds something else.
     """
-    if settings.junit != "always" and not (settings.junit == "auto" and spec.shows_tests):
-        return
-    directory = settings.out / JUNIT_NAME
     is_of_an_earlier_job = directory.is_dir() and all(path.suffix == ".xml" for path in directory.iterdir())
     with new_directory(directory, replace=is_of_an_earlier_job) as new:
         for suite in evaluation.suites:
@@ -331,16 +321,15 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
 
 
-def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    platform.fail(_in_one_line(error))
-    platform.write_summary(error_report(error, settings.report_title, platform.run, suites=settings.suite))
-    platform.write_outputs(outputs_of_error())
-    _comment_error(error, settings, platform)
+def _tell(error: AgentEvalError, title: str, reporter: Reporter, run: CiRun) -> None:
+    reporter.fail(f"{full_stop(error.message)} {error.remedy}".strip())
+    reporter.write_summary(error_report(error, title, run))
+    reporter.write_outputs(outputs_of_error())
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
-    title, run, suites = settings.report_title, platform.run, settings.suite
-    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker, suites=suites))
+    title, run = settings.report_title, platform.run
+    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
 
 
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:
@@ -348,14 +337,10 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
 
     Without a reporter the error itself is raised.
     """
-    redactor = sources.redactor
     if reporter is None:
-        error.message = redactor.redact_text(error.message)
+        error.message = sources.redactor.redact_text(error.message)
         raise error
-    report = error_report(error, INPUT_BY_NAME["title"].default, CiRun())
-    reporter.fail(clean(redactor.redact_text(_in_one_line(error))))
-    reporter.write_summary(redactor.redact_text(report))
-    reporter.write_outputs(outputs_of_error())
+    _tell(error, INPUT_BY_NAME["title"].default, reporter.redacted_by(sources.redactor), CiRun())
     try:
         settings, platform = sources.for_comment()
     except AgentEvalError:
@@ -363,7 +348,3 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
         reporter.write_outputs({"comment-url": ""})
     else:
         _comment_error(error, settings, platform)
-
-
-def _in_one_line(error: AgentEvalError) -> str:
-    return f"{full_stop(error.message)} {error.remedy}".strip()

@@ -1,13 +1,11 @@
-"""The job's results as people and later steps read them: report, outputs, log, exit code, and annotations."""
+"""The job's results as people and later steps read them: report, outputs, log and exit code."""
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 
@@ -19,8 +17,8 @@ from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
-from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput
+from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
+from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import (
     UNASKED,
@@ -31,8 +29,7 @@ from agent_eval.reports.model import (
     SuiteReport,
 )
 from agent_eval.reports.story import clause, rest_of, story_of
-from agent_eval.suites.lines import lines_of_cases
-from agent_eval.text.escape import clean, fence, one_line, plain, prose
+from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 
 ERROR = "error"
@@ -44,10 +41,6 @@ MAX_SUITES = 3
 """Suites whose reasons the line has room for."""
 MAX_OUTPUT = 6_000
 """Characters of what a failed `setup` printed."""
-MAX_ANNOTATIONS = 9
-"""Platforms show ten of a step; the job's own verdict is one."""
-_NAME_LIMIT = 100
-_REASON_LIMIT = 300
 
 # Worst first.
 _ORDER = (
@@ -62,7 +55,7 @@ _ORDER = (
 def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
     """Build the report that the renderers take."""
     settings, run = job.settings, job.platform.run
-    rules = evaluation.rules
+    rules = job.rules
     own = [
         f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
         for suite in evaluation.suites
@@ -77,7 +70,11 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
-        warnings=[*rules.warnings, *evaluation.search.warnings],
+        # The cause of an outage is said at the top already.
+        warnings=[
+            *rules.warnings,
+            *(warning for warning in evaluation.search.warnings if warning not in evaluation.problem),
+        ],
         rule_changes=RuleChanges(
             sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
         ),
@@ -145,25 +142,18 @@ def outputs_of_error() -> dict[str, str]:
     return _outputs({"outcome": ERROR, "passed": "false"})
 
 
-def error_report(
-    error: AgentEvalError, title: str, run: CiRun, *, marker: str = "", suites: Sequence[str] = ()
-) -> str:
+def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
     """Write markdown that says why there is no result, in place of a report.
 
-    The run is read for the commit and the job's page. The marker is empty outside a comment. `suites` are
-    the paths and globs of the suites, which come from the commit that is evaluated.
+    The run is read for the commit and the job's page. The marker is empty outside a comment.
     """
-    is_own = isinstance(error, InvalidInput) and any(
-        fnmatch(str(error.details.get("file")), suite) for suite in suites
-    )
-    of_commit = "The suite is that of this change, in commit" if is_own else "Commit"
     blocks = [
         marker,
         f"## 🛑 Not evaluated: {prose(clause(error.message), begins_line=False)} · {plain(title)}",
         f"**{prose(full_stop(rest), limit=1_000)}**" if (rest := rest_of(error.message)) else "",
         f"**To do:** {prose(error.remedy, limit=1_000)}" if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
-        f"{of_commit} {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
+        f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
         f"[Job]({run.run_url})" if run.run_url else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -217,8 +207,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
-    outage = evaluation.search.outage
-    notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
+    notes = evaluation.search.notes
     more = len(notes) - MAX_NOTES
     first_notes = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
     failing: Iterator[CaseResultRow] = (row for row in suite.candidate.results.values() if not row["passed"])
@@ -292,70 +281,3 @@ def _outputs(values: Mapping[str, str]) -> dict[str, str]:
 
 def _rate(number: int, total: int) -> str:
     return f"{number / total:.6f}".rstrip("0").rstrip(".") if total else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
-    """A sentence about a case, at the line of the suite where the case is written.
-
-    The path is relative to the top of the checkout, with `/`; lines count from 1, None where not known.
-    `fails` says whether its suite failed the gate.
-    """
-
-    path: str
-    line: int | None
-    text: str
-    fails: bool
-
-
-def annotations_of(evaluation: Evaluation, workspace: Path) -> list[Annotation]:
-    """Choose the first cases that broke or are not settled, those of suites that failed first.
-
-    Without a baseline these are the cases that failed, if the gate did. `workspace` is the top of the
-    checkout; suites elsewhere are left out.
-    """
-    if evaluation.archive is None:
-        return []  # The suites of a run that is reported on are not here.
-    failed_first = sorted(evaluation.suites, key=lambda suite: not _failed(suite))
-    notes = (note for suite in failed_first for note in _annotations(suite, workspace))
-    return list(islice(notes, MAX_ANNOTATIONS))
-
-
-def _annotations(suite: SuiteEvaluation, workspace: Path) -> Iterator[Annotation]:
-    place = os.path.relpath(os.path.abspath(suite.target.path), os.path.abspath(workspace))
-    decision, case_ids = suite.decision, list[str]()
-    if suite.comparison is not None:
-        unsafe = [row.case_id for row in decision.safety if row.answer in ("blocks", "open")]
-        cases = [row.case_id for row in decision.cases if row.answer in ("broke", "open")]
-        case_ids = list(dict.fromkeys([*unsafe, *cases]))
-    elif _failed(suite):
-        case_ids = [case_id for case_id, row in suite.candidate.results.items() if not row["passed"]]
-    case_ids = case_ids[:MAX_ANNOTATIONS]
-    if place.startswith("..") or not case_ids:
-        return
-    lines = lines_of_cases(suite.target.path, case_ids)
-    for case_id in case_ids:
-        yield Annotation(
-            path=Path(place).as_posix(),
-            line=lines.get(case_id),
-            text=_sentence(suite, case_id),
-            fails=_failed(suite),
-        )
-
-
-def _sentence(suite: SuiteEvaluation, case_id: str) -> str:
-    decided = next((row.reason for row in suite.decision.cases if row.case_id == case_id), None)
-    if decided is not None:
-        return one_line(decided, limit=_REASON_LIMIT)
-    row = suite.candidate.results.get(case_id)
-    bad = (Outcome.FAILED.value, Outcome.ERROR.value)
-    failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] in bad] if row is not None else []
-    name = one_line(case_id, limit=_NAME_LIMIT)
-    if not failing:
-        return f"{name} fails."
-    judge, reason = failing[0]["judge_id"], one_line(failing[0]["reason"] or "", limit=_REASON_LIMIT)
-    return f"{name} fails. {one_line(judge, limit=_NAME_LIMIT)}: {reason}"
-
-
-def _failed(suite: SuiteEvaluation) -> bool:
-    return suite.decision.gate_status is GateStatus.FAILED

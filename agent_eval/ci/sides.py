@@ -23,7 +23,7 @@ from typing import BinaryIO, Literal
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.command import split_command
-from agent_eval.ci.clone import LARGEST_POINTER, POINTER, REMOTE, Git, GitFailed, PrivateClone, Remote
+from agent_eval.ci.clone import REMOTE, Git, GitFailed, PrivateClone, Remote
 from agent_eval.ci.config import Setup
 from agent_eval.ci.workspace import Altered, Seal, as_code
 from agent_eval.config.spec import AgentSpec
@@ -32,6 +32,16 @@ from agent_eval.http.client import Session
 from agent_eval.operations.agent_setup import agent_options
 from agent_eval.processes.child import TOOL_HOMES, ChildLimits, allowed_environment, run_child
 from agent_eval.storage.atomic import HashedFile, write_unsynced
+
+_LARGEST_POINTER = 1024
+
+
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
+    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
+)
+"""What git has in the place of a file of LFS."""
+
 
 _LARGEST_LFS_FILE = 2 << 30
 
@@ -184,18 +194,14 @@ def _submodule(
 
 
 def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remote | None) -> bool:
-    """Fetch a commit alone, or everything where the host gives no single one; tells whether it came."""
-    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    ways = (("--depth=1", f"+{commit}:refs/agent-eval/{commit}"), ("", "+refs/*:refs/remotes/all/*"))
-    for option, spec in ways:
-        try:
-            arguments = (*flags, *filter(None, (option,)), address, spec)
-            git.run("fetch", *arguments, cwd=source.bare, remote=remote)
-        except GitFailed:
-            continue
-        if git.line("cat-file", "-t", commit, cwd=source.bare) == "commit":
-            return True
-    return False
+    """Fetch a commit alone; tells whether it came."""
+    flags = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    spec = f"+{commit}:refs/agent-eval/{commit}"
+    try:
+        git.run("fetch", *flags, address, spec, cwd=source.bare, remote=remote)
+    except GitFailed:
+        return False
+    return True
 
 
 def write_files(clone: PrivateClone, commit: str, names: Sequence[str], directory: Path) -> None:
@@ -251,9 +257,9 @@ def _pointers(
     small = []
     for name in names:
         status = os.lstat(directory / name)
-        if status.st_size < LARGEST_POINTER and not os.path.islink(directory / name):
+        if status.st_size < _LARGEST_POINTER and not os.path.islink(directory / name):
             content = (directory / name).read_bytes()
-            if pointer := POINTER.fullmatch(content):
+            if pointer := _POINTER.fullmatch(content):
                 small.append((name, pointer["oid"].decode(), int(pointer["size"])))
     if not small:
         return {}

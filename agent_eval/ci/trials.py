@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +49,6 @@ from agent_eval.operations.packs import view
 from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run import Overrides, run_suite
 from agent_eval.operations.run_agent import run_agent
-from agent_eval.reports.story import spending_text
 from agent_eval.reports.terminal import progress_text
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import read_bytes, sha256_bytes
@@ -317,8 +316,6 @@ def run_again(
                 "evidence_sha256": sha256_bytes(data) if data is not None else None,
             }
             done[slug] = record.model_copy(update=evidence), data
-    if (spent := _in_all(record.spent for record, _ in done.values())).trials:
-        job.platform.say(f"Run again: {spending_text(spent)}.")
     return done
 
 
@@ -342,16 +339,6 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
             return []
         rows = open_pack(spec.output.pack).results()
         return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
-
-
-def _in_all(spent: Iterable[Spending]) -> Spending:
-    rows = [row for row in spent if row.trials]
-    minutes, costs = [row.minutes for row in rows], [row.cost_usd for row in rows]
-    return Spending(
-        trials=sum(row.trials for row in rows),
-        minutes=None if None in minutes else sum(filter(None, minutes)),
-        cost_usd=None if None in costs else sum(filter(None, costs)),
-    )
 
 
 FIRST_TRIALS, FIRST_RUNS = 4, 4

@@ -14,15 +14,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.errors import NotEvaluable, StorageError, UsageError
+from agent_eval.errors import AgentEvalError, NotEvaluable, StorageError, UsageError
 from agent_eval.operations.packs import ARCHIVE_NAME
-from agent_eval.storage.snapshot import FileSnapshot
+from agent_eval.storage.atomic import overwrite, write_file, writing_failed
+from agent_eval.storage.files import read_bytes
 from agent_eval.text.escape import one_line
 
 REPORT_NAME = "report.md"
@@ -205,6 +208,82 @@ def _content(path: Path, status: os.stat_result) -> bytes:
         return b""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
+
+
+LARGEST = 64 << 20
+"""Bytes of a command file that are remembered."""
+
+
+@dataclass(frozen=True)
+class FileSnapshot:
+    """A file as it was; content and state are None where there was none."""
+
+    path: Path
+    content: bytes | None
+    state: os.stat_result | None
+
+    @classmethod
+    def of(cls, path: Path) -> FileSnapshot | None:
+        """Remember a file; None where there is a link, a directory, a pipe or a device.
+
+        Raises:
+            InvalidInput: It cannot be read, or is too large to be remembered.
+        """
+        state = _state(path)
+        if state is not None and not stat.S_ISREG(state.st_mode):
+            return None
+        content = None if state is None else read_bytes(path, max_bytes=LARGEST)
+        return cls(path, content, state)
+
+    def restore(self) -> bool:
+        """Write the content back, if the file differs. Returns whether it did.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        try:
+            now = _state(self.path)
+            if now is not None and stat.S_ISDIR(now.st_mode):
+                shutil.rmtree(self.path)
+            elif now is not None and not stat.S_ISREG(now.st_mode):
+                self.path.unlink()
+            elif self._is_unchanged(now):
+                return False
+            if self.content is None:
+                self.path.unlink(missing_ok=True)
+            else:
+                self._write(self.content)
+        except OSError as error:
+            raise writing_failed(self.path, error) from error
+        return True
+
+    def _is_unchanged(self, now: os.stat_result | None) -> bool:
+        """Whether the file is as it was. What cannot be read now is not."""
+        if self.content is None or now is None:
+            return self.content is None and now is None
+        try:
+            return read_bytes(self.path, max_bytes=LARGEST) == self.content
+        except AgentEvalError:
+            return False
+
+    def _write(self, content: bytes) -> None:
+        """Replace the file, so that a descriptor which a process kept open writes to nothing."""
+        try:
+            write_file(self.path, content)
+        except StorageError:
+            # A file that is mounted alone cannot be replaced.
+            overwrite(self.path, content)
+            return
+        if self.state is not None:
+            with suppress(OSError):
+                os.chown(self.path, self.state.st_uid, self.state.st_gid)
+                self.path.chmod(stat.S_IMODE(self.state.st_mode))
+
+
+def _state(path: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return path.lstat()
+    return None
 
 
 @contextmanager

@@ -197,13 +197,6 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
         name = error.option_name.lstrip("-")
         if (gone := gone_option(name) or _key(name, error.ctx)) is not None:
             return gone
-        if error.ctx and (word := _argument_named(error, error.ctx)):
-            usage = " ".join(error.ctx.command.collect_usage_pieces(error.ctx)[1:])
-            return _CommandLineError(
-                f"No such option {error.option_name!r}: {word} has no flag here",
-                remedy=f"Write `{command} {usage}`. See `{command} --help`.",
-                **details,
-            )
     elif isinstance(error, click.BadParameter) and error.param is not None:
         details["field"] = flag = _typed_flag(error.param, error.ctx)
         words = words.replace(f"'{error.param.opts[0]}'", f"'{flag}'", 1) if error.param.opts else words
@@ -239,17 +232,3 @@ def _typed_flag(parameter: click.Parameter, ctx: click.Context | None) -> str:
     typed = [str(argument).partition("=")[0] for argument in arguments or ()]
     flags = parameter.opts or [parameter.name or ""]
     return next((flag for flag in flags if flag in typed), flags[0])
-
-
-def _argument_named(error: click.NoSuchOption, ctx: click.Context) -> str | None:
-    """Return the argument, as help has it, that was written as a flag; None if the command has none such.
-
-    Some commands take a suite or a pack as an argument, and others with a flag.
-    """
-    wanted = error.option_name.lstrip("-").replace("-", "_").casefold()
-    for parameter in ctx.command.params:
-        if isinstance(parameter, click.Argument):
-            word = (parameter.metavar or parameter.name or "").strip("[].").upper()
-            if wanted in (parameter.name, word.casefold()):
-                return word
-    return None

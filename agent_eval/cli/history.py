@@ -93,7 +93,7 @@ def health(packs: tuple[Path, ...], output_format: str) -> None:
     """Tell which judges and cases never failed, never passed or never ran, and what each cost.
 
     Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
-    first. It says what to retire. Each pack is given once; those of several datasets are told apart.
+    first. Each pack is given once; those of several datasets are told apart.
     """
     from agent_eval.operations.history import read_health
     from agent_eval.text.escape import clean
@@ -121,9 +121,7 @@ def _health_lines(health: GateHealth) -> list[str]:
             f"{name[:24]:<24} {judge.passed:>8,} {judge.failed:>8,} {judge.error:>8,} {judge.skipped:>8,} "
             f"{cost:>10}  {judge.remark.replace('-', ' ')}"
         )
-    lines += ["", *_case_lines(health), *_lost_lines(health)]
-    suggestions = health.suggestions()
-    return lines + (["", "What to do:", *(f"  {line}" for line in suggestions)] if suggestions else [])
+    return [*lines, "", *_case_lines(health), *_lost_lines(health)]
 
 
 def _lost_lines(health: GateHealth) -> list[str]:

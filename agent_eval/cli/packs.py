@@ -35,7 +35,7 @@ def verify(pack: Path | None, run: Path | None, out: Path | None, output_format:
     path = pack or run or Path()
     facts: dict[str, Any] = {}
     lines: list[str] = []
-    if any(asked[name] for name in ("secret", "secret_file", "attestation", "required", "allow_unsigned")):
+    if any(asked[name] for name in ("secret", "attestation", "required", "allow_unsigned")):
         try:
             facts, lines = _vouched(path, **asked)
         except InvalidPack as error:
@@ -64,14 +64,11 @@ def _vouched(
     *,
     public_key: tuple[str, ...],
     secret: str | None,
-    secret_file: Path | None,
     attestation: Path | None,
     required: tuple[str, ...],
     allow_unsigned: bool,
 ) -> tuple[dict[str, Any], list[str]]:
     """Check who vouches for a pack. Returns the facts, and the lines for people.
-
-    More than six parameters: they are the credentials that `verify` takes, by the names of its options.
 
     Raises:
         InvalidPack: What is required does not hold.
@@ -90,7 +87,7 @@ def _vouched(
         raise click.UsageError(f"--require takes {known}, and not {', '.join(map(repr, required))}.")
     trust = Trust(
         keys=tuple(read_public_key(Path(file)) for file in public_key),
-        secret=shared_secret(secret, secret_file, os.environ),
+        secret=shared_secret(secret, os.environ),
         require_signature="signature" in stated,
         allow_unsigned=allow_unsigned,
         expected=Expected(**{field: stated.get(name) for name, field in _EXPECTED.items()}),
@@ -200,7 +197,6 @@ def attest(
     pack: Path,
     key: Path | None,
     secret: str | None,
-    secret_file: Path | None,
     decision: Path | None,
     url: str | None,
     out: Path | None,
@@ -217,7 +213,7 @@ def attest(
     from agent_eval.operations.trust import Signer
     from agent_eval.operations.trust import attest as attest_pack
 
-    shared = keys.shared_secret(secret, secret_file, os.environ)
+    shared = keys.shared_secret(secret, os.environ)
     signing = None
     if key is not None:
         signing = keys.read_signing_key(key)

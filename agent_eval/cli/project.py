@@ -39,7 +39,6 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     Raises:
         AgentEvalError: The file cannot be read, or has an unknown key, or a wrong value.
     """
-    from agent_eval.config.assembly import is_for_an_agent
     from agent_eval.config.project_file import OF_THE_MODEL, ProjectFile
 
     params, rows = context.params, _rows_of(path)
@@ -51,21 +50,13 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     texts = {} if path in _READ_NO_FILE else _texts(named, of_file, context)
     if model is not None:
         texts = {name: text for name, text in texts.items() if name not in OF_THE_MODEL}
+    if "agent.name" in {row.goes_to for row in rows}:
+        _drop_endpoint_of_another(texts, stated, params.get("agent__name"))
     texts |= stated
     _check_redaction(rows, texts)
     on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
     on_command_line |= {"config"} if named is not None else set()
-    passed_over = set(on_command_line)
-    if path == "gate":
-        passed_over |= _passed_over_by_gate(on_command_line, rows, context)
-    if texts and (params.get("suites") or "suite" in on_command_line):
-        passed_over.add("suite")
-        if _has_traces(params) and not on_command_line.intersection(_NAMES_AN_AGENT):
-            passed_over.update(row.goes_to for row in rows if is_for_an_agent(row))
-    if on_command_line.intersection(_NAMES_AN_AGENT):
-        passed_over.update((*_NAMES_AN_AGENT, "agent.repair_command"))
-    if "judging.judge_config" in on_command_line:
-        passed_over.add("judging.configs")
+    passed_over = _passed_over(context, rows, on_command_line, path, has_values=bool(texts))
     for row in rows:
         if row.name in stated or (row.name in texts and row.goes_to not in passed_over):
             params[parameter(row)] = _parsed(row, texts[row.name])
@@ -78,6 +69,54 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
         judges = params["judging__judges"]
         params["judging__configs"] = {name: configs[name] for name in judges if name in configs}
     return [row for row in rows if row.name in stated]
+
+
+def _passed_over(
+    context: click.Context, rows: list[Option], on_command_line: set[str], path: Command, *, has_values: bool
+) -> set[str]:
+    """Find what the file says in vain, by `goes_to`: beside what is given, what that makes meaningless."""
+    from agent_eval.config.assembly import is_for_an_agent
+
+    over, params = set(on_command_line), context.params
+    names_an_agent = bool(on_command_line.intersection(_NAMES_AN_AGENT))
+    if path == "gate":
+        over |= _passed_over_by_gate(on_command_line, rows, context)
+    if has_values and (params.get("suites") or "suite" in on_command_line):
+        over.add("suite")
+        if _has_traces(params) and not names_an_agent:
+            over.update(row.goes_to for row in rows if is_for_an_agent(row))
+    if names_an_agent:
+        over.update((*_NAMES_AN_AGENT, "agent.repair_command"))
+        if "agent.name" in on_command_line:
+            over.discard("agent.base_url")
+    if "judging.judge_config" in on_command_line:
+        over.add("judging.configs")
+    return over
+
+
+def _drop_endpoint_of_another(texts: dict[str, str], stated: Mapping[str, str], named: str | None) -> None:
+    """Drop the file's `agent.base_url` where the command line names an agent of another provider.
+
+    `texts` are the file's, `stated` those of `--set`, `named` is what `--agent` says. It is said where the
+    agent would have an endpoint: its own one gets what is sent to it.
+    """
+    from agent_eval.agents.catalog import kind_of
+    from agent_eval.cli.output import print_error
+
+    agent = named or stated.get("agent")
+    if agent is None or "base-url" not in texts or "base-url" in stated:
+        return
+    # Alone it is the endpoint of `labels.model`, or else of the agent that a suite of conversations names.
+    of_file = texts.get("agent", "openai" if "model" in texts else "a suite's agent").partition(":")[0]
+    kind = kind_of(agent)
+    if kind is None or kind.name == of_file:
+        return
+    del texts["base-url"]
+    if kind.has_endpoint:
+        print_error(
+            f"agent.base_url of the file is not used: it is that of {of_file}, and {kind.name} is asked at "
+            "its own address. Name another with --set agent.base_url=URL."
+        )
 
 
 def _check_redaction(rows: list[Option], texts: Mapping[str, str]) -> None:
@@ -141,8 +180,13 @@ def _rows_of(path: Command) -> list[Option]:
 
 
 def _texts(named: Path | None, rows: list[Option], context: click.Context) -> dict[str, str]:
-    """Read what the file states, by option; nothing where there is none, or it is a policy alone."""
+    """Read what the file states, by option; nothing where there is none, or it is a policy alone.
+
+    Values that other commands read are checked too: a wrong one is noticed before the job ends with it.
+    """
+    from agent_eval.config.options import CI
     from agent_eval.config.project_file import CONFIG_FILE, ProjectFile, is_policy
+    from agent_eval.config.table import options_of, settings_of
     from agent_eval.storage.files import read_bytes
     from agent_eval.storage.json import DEFAULT_LIMITS
 
@@ -155,7 +199,18 @@ def _texts(named: Path | None, rows: list[Option], context: click.Context) -> di
     if "config" in context.params:
         context.params["config"] = None
     context.meta[RULES_OF_FILE] = True
-    return dict(ProjectFile.parse(data, str(file), rows).texts)
+    own = {row.name for row in rows}
+    others = [row for row in (*options_of(CI), *settings_of(CI)) if row.name not in own]
+    texts = ProjectFile.parse(data, str(file), (*rows, *others)).texts
+    values = {row.goes_to: _parsed(row, texts.pop(row.name)) for row in others if row.name in texts}
+    keys = {
+        place.partition(".")[2]: value for place, value in values.items() if place.startswith("own_policy.")
+    }
+    if keys:
+        from agent_eval.gate.policy_file import parse_policy
+
+        parse_policy(keys, source=str(file))
+    return texts
 
 
 def _is_given(context: click.Context, name: str) -> bool:

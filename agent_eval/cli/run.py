@@ -307,7 +307,7 @@ def _resume_hint(out: Path, *, raise_cost: bool = False) -> str:
 
 
 def _command() -> str:
-    """Return this process's command line with `--resume`, for a shell in the same directory."""
+    """Return this process's command line with `--resume` and `--out`, for a shell in the same directory."""
     from agent_eval.operations.environment import redactor_for
     from agent_eval.text.escape import shell_word
 
@@ -321,7 +321,7 @@ def _command() -> str:
     key = context.params.get("judging__llm__key")
     is_named = bool(key) and any(word == key or word.endswith(f"={key}") for word in words)
     if is_named or redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
-        return f"the same command with {RESUME}"  # a log must not have a secret
+        return " ".join(["the same command with", *map(shell_word, out), RESUME])  # no secret is repeated
     return command
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -60,7 +59,9 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
     for parameter, flag in _OF_ONE_SUITE.items():
         if len(paths) > 1 and options.get(parameter):
             raise click.UsageError(f"{flag} is about one suite, and several are named.")
-    out = values["output__pack"] or _chosen_out(paths, resume=bool(options.get("agent__resume")))
+    if options.get("agent__resume") and values["output__pack"] is None:
+        raise click.UsageError("--resume needs --out: the message of the run that stopped names its pack.")
+    out = values["output__pack"] or _chosen_out(paths)
     click.get_current_context().meta[OUT] = out
     packs = [out]
     if len(paths) > 1:  # beside the packs of conversations are their reports
@@ -76,24 +77,21 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
     ]
 
 
-def _chosen_out(paths: Sequence[Path], *, resume: bool) -> Path:
-    """Choose where the evidence goes: a place of its own for each run, or that of the run to resume."""
+def _chosen_out(paths: Sequence[Path]) -> Path:
+    """Choose where the evidence goes: a place of its own for each run."""
     from datetime import UTC
     from pathlib import Path
 
     from agent_eval.operations import clock
     from agent_eval.suites.paths import is_of_conversations
 
-    runs = Path(RUNS)
-    if resume:
-        return _unfinished(runs, paths)
     moment = f"{clock.now(os.environ).astimezone(UTC):%Y%m%d-%H%M%S}"
     if is_of_conversations(paths[0]):
         place = Path(RESULTS) / (_suite_name(paths[0]) if len(paths) == 1 else "") / moment
         places = (folder / PACK if len(paths) == 1 else folder for folder in _numbered(place))
     else:
         name = f"{paths[0].stem}-{moment}" if len(paths) == 1 else moment
-        places = (place for place in _numbered(runs / name))
+        places = (place for place in _numbered(Path(RUNS) / name))
     return next(place for place in places if not _is_used(place))
 
 
@@ -114,28 +112,6 @@ def _is_used(place: Path) -> bool:
     from agent_eval.operations.resume import journal_path
 
     return os.path.lexists(place) or os.path.lexists(journal_path(place))
-
-
-def _unfinished(runs: Path, paths: Sequence[Path]) -> Path:
-    """Return the place of the newest run of these suites that was not finished."""
-    from pathlib import Path
-
-    from agent_eval.suites.paths import is_of_conversations
-
-    is_one_suite = len(paths) == 1
-    if is_of_conversations(paths[0]):
-        runs = Path(RESULTS, glob.escape(_suite_name(paths[0])) if is_one_suite else "")
-        pattern = f"*/{PACK}.journal" if is_one_suite else f"*/*/{PACK}.journal"
-    else:
-        pattern = f"{glob.escape(paths[0].stem)}-*.journal" if is_one_suite else "*/*.journal"
-    journals = sorted(Path().glob(str(runs / pattern)), key=lambda path: (path.stat().st_mtime, path.name))
-    if not journals:
-        raise click.UsageError(
-            f"--resume finds no unfinished run of {paths[0]} below {runs}/; name the pack with --out."
-        )
-    if is_one_suite:
-        return journals[-1].with_suffix("")
-    return journals[-1].parents[1] if journals[-1].name == f"{PACK}.journal" else journals[-1].parent
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:

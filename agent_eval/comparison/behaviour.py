@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, islice
+from itertools import islice
 from math import fsum, isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +15,6 @@ from agent_eval.contracts import (
     BehaviourChange,
     CallChange,
     CallCount,
-    CallRun,
     Case,
     CaseIndexRow,
     Compatibility,
@@ -40,7 +39,6 @@ OUTPUT_LIMIT = 2_000
 CALLS_LIMIT = 200
 """Maximum calls of a case that are listed; all of them are compared."""
 STEPS_LIMIT = 2 * CALLS_LIMIT
-RUNS_LIMIT = 50
 COUNTS_LIMIT = 200
 """Maximum pairs of a tool and a kind of difference whose calls are counted; the most frequent count."""
 MODELS_LIMIT = 10
@@ -89,7 +87,7 @@ def behaviour_change(
 ) -> BehaviourChange:
     """Describe how the behaviour changed on one case; without `cases`, no outputs and differing arguments."""
     traces = None if cases is None else (cases[0].recorded, cases[1].recorded)
-    calls, coarse = _call_changes(before, now, traces) if before["calls"] != now["calls"] else ([], False)
+    calls = _call_changes(before, now, traces) if before["calls"] != now["calls"] else []
     output_changed = before["output_digest"] != now["output_digest"]
     return BehaviourChange(
         case_id=now["case_id"],
@@ -97,12 +95,9 @@ def behaviour_change(
         candidate_calls=[tool for tool, _ in now["calls"][:CALLS_LIMIT]],
         baseline_call_count=len(before["calls"]),
         candidate_call_count=len(now["calls"]),
-        baseline_runs=_runs(before),
-        candidate_runs=_runs(now),
         calls=_listed(calls),
         call_counts=_counts(calls),
         calls_changed=any(change.kind != "same" for change in calls),
-        calls_coarse=coarse,
         output_changed=output_changed,
         baseline_output=_output_of(traces[0], traces[1]) if traces and output_changed else None,
         candidate_output=_output_of(traces[1], traces[0]) if traces and output_changed else None,
@@ -115,15 +110,14 @@ def behaviour_change(
 
 def _call_changes(
     before: CaseIndexRow, now: CaseIndexRow, traces: tuple[Trace, Trace] | None
-) -> tuple[list[CallChange], bool]:
-    """List every step from the calls before to those now, and tell whether they are coarse."""
+) -> list[CallChange]:
+    """List every step from the calls before to those now."""
     old, new = (_arguments(before, traces[0]), _arguments(now, traces[1])) if traces else (None, None)
     sides = [[(tool, mark) for tool, mark in row["calls"]] for row in (before, now)]
-    aligned = align(sides[0], sides[1])
     # Arguments are compared up to the number of steps that are listed; beyond it, digests are enough.
     room = STEPS_LIMIT if old is not None and new is not None else 0
     changes = []
-    for step in aligned.steps:
+    for step in align(*sides):
         kind, differing = step.kind, None
         if kind == "arguments" and room and old and new:
             room -= 1
@@ -131,7 +125,7 @@ def _call_changes(
             # Digests also differ for 10 and 10.0, which are equal.
             kind = "arguments" if differing else "same"
         changes.append(CallChange(kind=kind, tool=step.tool, arguments=differing or None))
-    return changes, aligned.coarse
+    return changes
 
 
 def _listed(calls: list[CallChange]) -> list[CallChange]:
@@ -154,11 +148,6 @@ def _counts(calls: list[CallChange]) -> list[CallCount]:
         if kind != "same"
     ]
     return sorted(differing, key=lambda entry: entry.kind == "arguments")[:COUNTS_LIMIT]
-
-
-def _runs(row: CaseIndexRow) -> list[CallRun]:
-    groups = islice(groupby(tool for tool, _ in row["calls"]), RUNS_LIMIT)
-    return [CallRun(tool=tool, times=sum(1 for _ in group)) for tool, group in groups]
 
 
 def _arguments(row: CaseIndexRow, trace: Trace) -> list[Any] | None:
@@ -301,17 +290,6 @@ class Step:
     candidate: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """The steps that turn the baseline's calls into the candidate's.
-
-    `coarse`: too many calls differ to align them; the steps are correct, but fewer might have been enough.
-    """
-
-    steps: list[Step]
-    coarse: bool
-
-
 class EventChange(NamedTuple):
     """One event, and whether both trajectories have it."""
 
@@ -319,23 +297,20 @@ class EventChange(NamedTuple):
     event: Mapping[str, Any]
 
 
-def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> Alignment:
-    """Align two lists of calls: equal calls first, then between them calls of the same tool.
+def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> list[Step]:
+    """List the steps from calls to others: equal calls are aligned first, then between them those of a tool.
 
     A call that is not aligned although the other list has it too, with the same arguments, has `moved`; its
     step is at its new place. The steps that are not `removed` are the candidate's calls in order; the steps
     that are not `added` are the baseline's calls, in order but for those that moved.
     """
     ends = len(baseline), len(candidate)
-    equal, coarse = _equal(baseline, candidate)
     partner: dict[int, int] = {}
     here = there = 0
-    for before, now in [*equal, ends]:
+    for before, now in [*_equal(baseline, candidate), ends]:
         if here < before and there < now:
             tools = [[tool for tool, _ in side] for side in (baseline[here:before], candidate[there:now])]
-            inner, is_coarse = _between(*tools)
-            partner |= {there + second: here + first for first, second in inner}
-            coarse = coarse or is_coarse
+            partner |= {there + second: here + first for first, second in _between(*tools)}
         partner[now] = before
         here, there = before + 1, now + 1
     alone: defaultdict[Call, deque[int]] = defaultdict(deque)
@@ -359,7 +334,7 @@ def align(baseline: Sequence[Call], candidate: Sequence[Call]) -> Alignment:
         if now < len(candidate):
             steps.append(Step("same" if baseline[before] == call else "arguments", call[0], before, now))
         position = before + 1
-    return Alignment(steps, coarse)
+    return steps
 
 
 def diff_events(
@@ -375,7 +350,7 @@ def diff_events(
     ]
     changes: list[EventChange] = []
     here = there = 0
-    for before, now in [*_equal(*keys)[0], (len(baseline), len(candidate))]:
+    for before, now in [*_equal(*keys), (len(baseline), len(candidate))]:
         changes += [EventChange("removed", event) for event in baseline[here:before]]
         changes += [EventChange("added", event) for event in candidate[there:now]]
         changes += [EventChange("same", event) for event in candidate[now : now + 1]]
@@ -383,21 +358,21 @@ def diff_events(
     return changes
 
 
-def _equal(before: Sequence[Hashable], now: Sequence[Hashable]) -> tuple[list[tuple[int, int]], bool]:
+def _equal(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair what is equal in both lists, ascending: first what they begin and end with."""
     shorter = min(len(before), len(now))
     start = next((k for k in range(shorter) if before[k] != now[k]), shorter)
     end = next((k for k in range(shorter - start) if before[-1 - k] != now[-1 - k]), shorter - start)
-    inner, coarse = _between(before[start : len(before) - end], now[start : len(now) - end])
+    inner = _between(before[start : len(before) - end], now[start : len(now) - end])
     pairs = [(k, k) for k in range(start)] + [(start + first, start + second) for first, second in inner]
-    return pairs + [(len(before) - k, len(now) - k) for k in range(end, 0, -1)], coarse
+    return pairs + [(len(before) - k, len(now) - k) for k in range(end, 0, -1)]
 
 
-def _between(before: Sequence[Hashable], now: Sequence[Hashable]) -> tuple[list[tuple[int, int]], bool]:
-    """Pair what is equal; where that would take long, only what is at the same place, and say so."""
+def _between(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Pair what is equal; where that would take long, only what is at the same place."""
     counts = Counter(before), Counter(now)
     if sum(number * counts[1][item] for item, number in counts[0].items()) > MOST_CELLS:
         pairs = enumerate(zip(before, now, strict=False))
-        return [(place, place) for place, (old, new) in pairs if old == new], True
+        return [(place, place) for place, (old, new) in pairs if old == new]
     blocks = SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
-    return [(block.a + k, block.b + k) for block in blocks for k in range(block.size)], False
+    return [(block.a + k, block.b + k) for block in blocks for k in range(block.size)]

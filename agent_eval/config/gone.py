@@ -27,6 +27,8 @@ _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the da
 
 OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "html-report": "Remove it: the report is always written.",
+    "junit": "Remove it: the verdicts are always in `junit/` of the output directory.",
     "case-policy": "Remove it: a case passes where all its trials do; the gate counts the passed ones.",
     "baseline-runs": _MAIN,
     "baseline-run-id": "Write `--baseline run:ID`, or `baseline: run:ID` in agent-eval.yml.",
@@ -73,10 +75,12 @@ OPTIONS: Mapping[str, str] = {
     "update": "Write `--cassette FILE` beside `--tools`.",
     "share-expected-output": "Write `share_expected_output: true` in the case's `metadata`.",
     "candidate-public-key": "Write `--public-key FILE`.",
+    "secret-file": "Set the variable, such as by `AGENT_EVAL_ATTESTATION_SECRET=$(cat FILE)`.",
     "regression-key": "Name the regression by `--case-id` and `--judge-id`.",
     "reuse-rulings": "Keep the replies of the model in a file with `--cassette FILE`: what it has is not "
     "asked again. `ci` and `rejudge` use the rulings of their baseline and pack by themselves.",
     "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
+    "circleci-pull-request": "Set the job's variable CIRCLE_PULL_REQUEST to the address.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }

@@ -217,7 +217,7 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
     line = text.count("\n", 0, place.start()) + 1 if place is not None else None
     where = f"{source}: line {line}" if line is not None else source
     details = {"file": source, "field": key[:80]}
-    for old in (name, re.sub(r"[._]", "-", key)):
+    for old in (name, name.replace("_", "-"), re.sub(r"[._]", "-", key)):
         if (gone := gone_option(old, f"{where}: `{key[:80]}`")) is not None:
             return gone
     if key.startswith("policy.") and (instead := gone_policy_key(name, value)) is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
 _NAMES = {
     "base": "READABLE_SCHEMA_VERSIONS SCHEMA_VERSION Contract canonical_json digest unknown_fields",
     "comparison": (
-        "BehaviourChange CallChange CallCount CallRun CaseRegression CaseSets Cluster Comparison "
+        "BehaviourChange CallChange CallCount CaseRegression CaseSets Cluster Comparison "
         "Compatibility CompatibilityCheck FailureClusters JudgeChange Metric NewCases Overview ReleaseImpact "
         "RunBehaviour RunReference Triage TrialChange TrialComparison TrialCount TrialSide"
     ),

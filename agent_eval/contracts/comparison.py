@@ -149,13 +149,6 @@ class CallChange(Contract):
     arguments: dict[str, tuple[Any, Any]] | None = None
 
 
-class CallRun(Contract):
-    """Consecutive calls of one tool, with any arguments."""
-
-    tool: StrictStr
-    times: int
-
-
 class CallCount(Contract):
     """How many calls of a tool differ in one way."""
 
@@ -169,9 +162,8 @@ class BehaviourChange(Contract):
 
     All calls are compared, and `baseline_call_count`, `candidate_call_count`, `call_counts` are of all of
     them (null and empty in comparisons of versions that did not count). The lists are bounded:
-    `baseline_calls` and `candidate_calls` hold the first 200, `baseline_runs` and `candidate_runs` the first
-    50 runs of equal tools, `calls` 400 steps, those that differ before those that do not.
-    `calls_coarse`: too many calls differ for the fewest steps to be found.
+    `baseline_calls` and `candidate_calls` hold the first 200, `calls` 400 steps, those that differ before
+    those that do not.
     """
 
     case_id: StrictStr
@@ -179,12 +171,9 @@ class BehaviourChange(Contract):
     candidate_calls: list[StrictStr] = Field(default_factory=list)
     baseline_call_count: int | None = None
     candidate_call_count: int | None = None
-    baseline_runs: list[CallRun] = Field(default_factory=list)
-    candidate_runs: list[CallRun] = Field(default_factory=list)
     calls: list[CallChange] = Field(default_factory=list)
     call_counts: list[CallCount] = Field(default_factory=list)
     calls_changed: bool = False
-    calls_coarse: bool = False
     output_changed: bool = False
     baseline_output: StrictStr | None = None
     candidate_output: StrictStr | None = None

@@ -69,7 +69,7 @@ class ConversationEnd(SparseContract, frozen=True):
     flags: list[StrictStr] | None = None
     """What else was true at the end, and did not decide: other reasons, by their names."""
     warnings: list[StrictStr] | None = None
-    """What is odd about what the simulated user said."""
+    """What was odd about the simulated user's words, in packs of earlier versions."""
     simulated: StrictInt | None = None
     """Messages that the simulated user wrote."""
     simulator: dict[StrictStr, Any] | None = None

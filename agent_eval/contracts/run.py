@@ -102,8 +102,6 @@ class ModelsUse(SparseContract, frozen=True):
     """What the reused replies had cost."""
     scripted: int = 0
     """Verdicts by the `scripted` model: they are from a file, and no model gave them."""
-    same_family: int = 0
-    """Verdicts by a model of the agent's own family, which such models judge more kindly."""
 
 
 class RunSummary(SparseContract, frozen=True):

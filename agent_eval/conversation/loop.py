@@ -232,7 +232,6 @@ class _Conversation:
         self._session = Session(self._task)
         self._exchanges: list[Exchange] = []
         self._last_words: EndReason | None = None
-        self._warnings: list[str] = []
         self._end: ConversationEnd | None = None
         if self._user is not None:
             self._user.written = 0
@@ -265,7 +264,6 @@ class _Conversation:
         except SimulatorError as error:
             self._end_by(EndReason.SIMULATOR_ERROR, words=error.problem)
             return None
-        self._warnings += message.warnings
         if not message.text:
             assert message.ends is not None
             self._end_by(message.ends)
@@ -311,7 +309,6 @@ class _Conversation:
             "words": words,
             "unsent": sum(not turn.auto for turn in rest),
             "flags": [flag.value for flag in flags],
-            "warnings": self._warnings,
             "simulated": self._user.written if self._user is not None else 0,
             "simulator": self._user.describe() if self._user is not None else None,
         }

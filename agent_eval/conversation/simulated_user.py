@@ -107,8 +107,6 @@ _BROKEN_OBJECT = re.compile(r"\{\s*\"(?:message|done|reason)\"\s*:")
 """An object of the wanted form that cannot be read as one."""
 _SHORTEST_LEAK = 40
 """Characters of a line of the prompt; shorter ones may be what people say."""
-_NAMED = re.compile(r"\b(?=[\w-]*\d)\w[\w-]*\w\b")
-"""A number or an id of two characters or more."""
 
 
 class SimulatorError(Exception):
@@ -168,7 +166,6 @@ class UserMessage:
 
     text: str
     ends: EndReason | None = None
-    warnings: tuple[str, ...] = ()
 
 
 class SimulatedUser:
@@ -218,7 +215,7 @@ class SimulatedUser:
             if problem is None:
                 self._simulation.model.keep(self._request(exchanges, 0, None), reply)
                 self.written += 1
-                return UserMessage(text, ends, self._warnings(text, exchanges))
+                return UserMessage(text, ends)
         raise SimulatorError(str(problem))
 
     def _request(self, exchanges: Sequence[Exchange], attempt: int, problem: str | None) -> ModelRequest:
@@ -269,13 +266,6 @@ class SimulatedUser:
         if text and exchanges and _plain(text) == _plain(exchanges[-1].answer):
             return "repeated the agent's last answer"
         return None
-
-    def _warnings(self, text: str, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
-        """Name the numbers and ids that the user cannot know."""
-        parts = (part for exchange in exchanges for part in (exchange.message, exchange.answer))
-        known = "\n".join([self._conversation.guidelines, self._info, *parts]).casefold()
-        names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
-        return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
 
 
 def _parsed(reply: str) -> tuple[str, EndReason | None]:

@@ -8,7 +8,6 @@ the evidence from `Execution.suite`, as for any suite of recorded traces.
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -24,24 +23,24 @@ from agent_eval.conversation.loop import planned_turns
 from agent_eval.engine import scheduler
 from agent_eval.engine.cluster import Cluster
 from agent_eval.engine.journaled_suite import (
+    ExecutedDocument,
     FinishedTrial,
     Slots,
     TrialNumber,
     check_record,
-    executed,
     loaded_trial,
     place_of,
     record_trial,
 )
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.scheduler import Scheduler, Work
-from agent_eval.engine.shard import id_hash, refuse_unjudgeable
+from agent_eval.engine.shard import refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.models.retries import Retries, limit_of, within
 from agent_eval.processes.thread_pool import ThreadPool
-from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
+from agent_eval.storage.journal import Journal, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
@@ -187,7 +186,8 @@ class _AgentRun:
 
     def load_journal(self) -> None:
         """Count the trials that the journal has; those that were lost are run again."""
-        for offset, record, digest in self._journal.entries():
+        for line in self._journal.entries():
+            record = line.record
             trial, position = place_of(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
                 raise InvalidInput(
@@ -197,12 +197,12 @@ class _AgentRun:
                 )
             check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
-            if self._slots.has(number):
+            if number in self._slots.places:
                 continue
             self._use.add(Costs.of_record(record).total)
             result = CaseResult.model_validate(record["result"])
             if not is_repeated(result, record["trace"]):
-                self._slots.put(number, offset, digest)
+                self._slots.places[number] = line.offset, line.digest
                 self._count(loaded_trial(number, record), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
@@ -221,7 +221,7 @@ class _AgentRun:
                 on_recorded=self._count_recorded,
             )
             self._run_all(Scheduler(work, self._journal), on_progress, stop)
-        if self._slots.missing():
+        if self._slots.missing:
             self._stopped = self._stopped or self._outage.in_words
         on_progress(self._progress(0))
 
@@ -272,7 +272,7 @@ class _AgentRun:
         for number in self._order():
             if self._use.is_spent() or self._outage.in_words:
                 return
-            if not self._slots.has(number):
+            if number not in self._slots.places:
                 yield number
 
     def _order(self) -> Iterable[int]:
@@ -315,7 +315,7 @@ class _AgentRun:
         if self._plan.elsewhere is not None:
             self._count_ended(done)
         self._count(done)
-        self._slots.put(done.number, offset, record_digest(done.line))
+        self._slots.places[done.number] = offset, record_digest(done.line)
         if done.loss is None:
             self._check_ceiling(done.costs)
 
@@ -344,16 +344,17 @@ class _AgentRun:
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
         self._plan.keep_calls(done.calls)
-        self._counter.add_unanswered(done.unanswered)
-        self._counter.add(done.outcome, done.costs, done.retries, resumed=resumed)
+        self._counter.add(
+            done.outcome, done.costs, retries=done.retries, unanswered=done.unanswered, resumed=resumed
+        )
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""
-        stopped = self._stop_reason() if self._slots.missing() else ""
+        stopped = self._stop_reason() if self._slots.missing else ""
         if changed := self._journal.restore(self._slots.finished()):
             raise RecordsChanged(self._journal.path, changed)
-        reader = JournalReader(self._journal.path)
-        suite = executed(self._suite, self._slots, reader, self._plan.policy)
+        document = ExecutedDocument(self._suite.document, self._slots, self._journal.path, self._plan.policy)
+        suite = SuiteSource(document, self._suite.header)
         if not suite.case_count:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
@@ -401,10 +402,10 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
         InvalidInput: A case cannot be judged or run.
     """
     suite.refuse_empty()
-    ids = array("Q")
+    ids: list[str] = []
     for shard in suite.shards:
         for raw_case, case in suite.read(shard):
-            ids.append(id_hash(case.case_id))
+            ids.append(case.case_id)
             refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
             check_tools(case)
             _refuse_commands(case, plan, suite)

@@ -6,11 +6,11 @@ bytes as an uninterrupted one.
 
 from __future__ import annotations
 
-from array import array
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -38,11 +38,10 @@ from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.evidence.attachments import storable
 from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import result_row
-from agent_eval.storage.journal import DIGEST_BYTES, JournalReader, encode
+from agent_eval.storage.journal import encode, read_records
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
-from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import Selection
 
 ARTIFACTS = "artifacts"
@@ -51,81 +50,54 @@ ARTIFACTS = "artifacts"
 UNANSWERED = "unanswered"
 """Key of a record in the journal: number of tool calls without an answer, if there are any."""
 
-MISSING = 2**64 - 1
-"""Offset of a trial that has not finished."""
-
 
 class Slots:
-    """Where in the journal each trial of a run is, and the digest of its record, in 24 bytes a trial.
+    """Where in the journal each finished trial of a run is, and the digest of its record.
 
     The digests are kept in memory only: an agent can write to the journal, with a checksum that fits.
     A trial's number is `trial * cases + position`: every case has its first trial before any has its second.
+
+    Attributes:
+        places: Offset and `record_digest` by the number of the trial.
     """
 
     def __init__(self, cases: int, trials: int) -> None:
         self.cases, self.trials = cases, trials
-        self._offsets = array("Q", [MISSING]) * (cases * trials)
-        self._digests = bytearray(DIGEST_BYTES * len(self._offsets))
+        self.places: dict[int, tuple[int, bytes]] = {}
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return self.cases * self.trials
 
-    def has(self, number: int) -> bool:
-        """Tell whether a trial has finished."""
-        return self._offsets[number] != MISSING
-
-    def put(self, number: int, offset: int, digest: bytes) -> None:
-        """Store the offset of a finished trial's record, and its `record_digest`."""
-        self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES] = digest
-        self._offsets[number] = offset
-
-    def place(self, number: int) -> tuple[int, bytes]:
-        """Return offset and digest of a finished trial's record."""
-        return (
-            self._offsets[number],
-            bytes(self._digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]),
-        )
-
-    def has_any(self, position: int) -> bool:
-        """Tell whether a trial of a case has finished."""
-        return any(offset != MISSING for offset in self._offsets[position :: self.cases])
-
+    @property
     def missing(self) -> int:
-        """Count the trials that have not finished."""
-        return self._offsets.count(MISSING)
-
-    def finished(self) -> list[tuple[int, bytes]]:
-        """Return offset and digest of every finished trial."""
-        cases = range(self.cases)
-        return [place for position in cases for place in self.of_case(position)]
+        """Number of trials that have not finished."""
+        return len(self) - len(self.places)
 
     def of_case(self, position: int) -> list[tuple[int, bytes]]:
-        """Return offset and digest of a case's finished trials, in trial order."""
-        return [
-            self.place(number)
-            for number in range(position, len(self._offsets), self.cases)
-            if self._offsets[number] != MISSING
-        ]
+        """Return the places of a case's finished trials, in trial order."""
+        numbers = range(position, len(self), self.cases)
+        return [self.places[number] for number in numbers if number in self.places]
+
+    def finished(self) -> list[tuple[int, bytes]]:
+        """Return the places of all finished trials, case by case."""
+        return [place for position in range(self.cases) for place in self.of_case(position)]
 
 
 class ExecutedDocument(Document):
-    """A suite whose cases have the traces of their trials. Made by `executed`.
+    """The cases of a suite that have been run, each with the traces of its finished trials.
 
-    `positions` are those of the cases to include; a trial of each must have finished.
+    A run that ended early leaves cases with fewer trials; its pack says that it is not complete.
+
+    Args:
+        journal: The path of the journal.
+        policy: Decides when a case with several trials passes.
     """
 
     is_evidence = True
 
-    def __init__(
-        self,
-        suite: Document,
-        slots: Slots,
-        reader: JournalReader,
-        policy: CasePolicy,
-        positions: Iterable[int],
-    ) -> None:
-        self._cases = Selection(suite, positions)
-        self._slots, self._reader, self._policy = slots, reader, policy
+    def __init__(self, suite: Document, slots: Slots, journal: Path, policy: CasePolicy = ALL) -> None:
+        self._cases = Selection(suite, filter(slots.of_case, range(slots.cases)))
+        self._slots, self._journal, self._policy = slots, journal, policy
         self.path, self.digest = suite.path, suite.digest
         self.raw_header, self.header_line, self.problems = suite.raw_header, suite.header_line, suite.problems
         self.shards = self._cases.shards
@@ -133,25 +105,9 @@ class ExecutedDocument(Document):
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
         positions = self._cases.positions[shard.first : shard.first + shard.count]
-        with self._reader:
-            for raw_case, position in zip(self._cases.read(shard), positions, strict=True):
-                records = [self._reader.read(*place) for place in self._slots.of_case(position)]
-                yield executed_case(raw_case, records, self._policy)
-
-
-def executed(
-    suite: SuiteSource,
-    slots: Slots,
-    reader: JournalReader,
-    policy: CasePolicy = ALL,
-) -> SuiteSource:
-    """Make a suite of the cases that have been run, each with its finished trials.
-
-    A run that ended early leaves cases with fewer trials; its pack says that it is not complete.
-    `policy` decides when a case with several trials passes.
-    """
-    positions = filter(slots.has_any, range(slots.cases))
-    return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
+        for raw_case, position in zip(self._cases.read(shard), positions, strict=True):
+            records = list(read_records(self._journal, self._slots.of_case(position)))
+            yield executed_case(raw_case, records, self._policy)
 
 
 def check_record(record: Any, file: str) -> None:

@@ -1,4 +1,4 @@
-"""Progress of a run and what it has used, counted by the threads that run trials."""
+"""Progress of a run, and what it has used against its limits."""
 
 from __future__ import annotations
 
@@ -65,11 +65,10 @@ class RunProgress:
 
 @dataclass
 class Counter:
-    """Counts finished trials. All methods are safe to call from any thread."""
+    """Counts finished trials, in the thread that records them."""
 
     total: int
     _progress: RunProgress = field(init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _at_once: int = 1
     _estimated: tuple[int, float | None] = (0, None)
     """Number of trials that this start had finished at the last estimate, and `ends_at` by it."""
@@ -78,33 +77,21 @@ class Counter:
         self._progress = RunProgress(self.total)
 
     def add(
-        self,
-        outcome: str,
-        costs: Costs,
-        retries: int,
-        *,
-        resumed: bool = False,
+        self, outcome: str, costs: Costs, *, retries: int = 0, unanswered: int = 0, resumed: bool = False
     ) -> None:
         """Count a finished trial."""
-        with self._lock:
-            before = self._progress
-            self._progress = replace(
-                before,
-                done=before.done + 1,
-                resumed=before.resumed + resumed,
-                passed=before.passed + (outcome == Outcome.PASSED.value),
-                errors=before.errors + (outcome == Outcome.ERROR.value),
-                retries=before.retries + retries,
-                costs=before.costs.plus(costs),
-                unknown_cost=before.unknown_cost + bool(costs.unpriced),
-            )
-
-    def add_unanswered(self, calls: int) -> None:
-        """Count tool calls without an answer."""
-        if calls:
-            with self._lock:
-                before = self._progress
-                self._progress = replace(before, unanswered_calls=before.unanswered_calls + calls)
+        before = self._progress
+        self._progress = replace(
+            before,
+            done=before.done + 1,
+            resumed=before.resumed + resumed,
+            passed=before.passed + (outcome == Outcome.PASSED.value),
+            errors=before.errors + (outcome == Outcome.ERROR.value),
+            retries=before.retries + retries,
+            costs=before.costs.plus(costs),
+            unknown_cost=before.unknown_cost + bool(costs.unpriced),
+            unanswered_calls=before.unanswered_calls + unanswered,
+        )
 
     def progress(self, *, in_flight: int = 0, seconds: float = 0.0) -> RunProgress:
         """Return the counts so far.
@@ -112,13 +99,12 @@ class Counter:
         The end is estimated anew when as many trials have ended as run at once: those that began together end
         together, and of a part of them the estimate would be too late.
         """
-        with self._lock:
-            progress = self._progress
-            finished, remaining = progress.done - progress.resumed, progress.total - progress.done
-            self._at_once = max(self._at_once, in_flight)
-            if finished and (not remaining or finished >= self._estimated[0] + self._at_once):
-                self._estimated = finished, seconds + remaining * seconds / finished
-            return replace(progress, in_flight=in_flight, seconds=seconds, ends_at=self._estimated[1])
+        progress = self._progress
+        finished, remaining = progress.done - progress.resumed, progress.total - progress.done
+        self._at_once = max(self._at_once, in_flight)
+        if finished and (not remaining or finished >= self._estimated[0] + self._at_once):
+            self._estimated = finished, seconds + remaining * seconds / finished
+        return replace(progress, in_flight=in_flight, seconds=seconds, ends_at=self._estimated[1])
 
 
 @dataclass

@@ -8,7 +8,6 @@ output directory, only the same versions of agent-eval, of the packages that jud
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
@@ -119,7 +118,7 @@ class _MergedShards:
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
     redactions: int = 0
-    ids: array[int] = field(default_factory=lambda: array("Q"))
+    ids: list[str] = field(default_factory=list)
     shards: int = 0
     began: float = field(default_factory=time.monotonic)
 

@@ -5,8 +5,6 @@ The settings of judging and scoring, `JudgePlan` and `ScoringJob`, are plain val
 
 from __future__ import annotations
 
-import hashlib
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ from pydantic import ValidationError
 from agent_eval.contracts import (
     Case,
     CaseResult,
-    CaseResultRow,
     Outcome,
     RunConfig,
     Tally,
@@ -116,7 +113,7 @@ class ShardOutcome:
     """Result of scoring one shard.
 
     Attributes:
-        ids: `id_hash` of every case in suite order, up to the one that failed.
+        ids: The id of every case in suite order, up to the one that failed.
         redacted_cases: Number of cases in which something was replaced.
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
@@ -124,17 +121,12 @@ class ShardOutcome:
     """
 
     index: int
-    ids: array[int] = field(default_factory=lambda: array("Q"))
+    ids: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     redacted_cases: int = 0
     redactions: int = 0
     written: WrittenShard | None = None
     error: AgentEvalError | None = None
-
-
-def id_hash(case_id: str) -> int:
-    """Hash a case id to 64 bits, so that 100,000 ids can be compared in little memory."""
-    return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8).digest(), "little")
 
 
 def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> ShardOutcome:
@@ -191,7 +183,7 @@ def _cases(
     job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
 ) -> Iterator[tuple[RawCase, Case]]:
     for raw_case, case in job.suite.read(shard):
-        outcome.ids.append(id_hash(case.case_id))
+        outcome.ids.append(case.case_id)
         refuse_unjudgeable(judges, raw_case, case, job.suite.path)
         yield raw_case, case
 
@@ -243,20 +235,6 @@ def _score_case(
     row = rows[judged.trial]
     artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
     writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
-
-
-def judged_rows(suite: SuiteSource, judges: Sequence[Judge], policy: CasePolicy) -> Iterator[CaseResultRow]:
-    """Judge a suite in its order, and yield the results as a pack has them; nothing is written.
-
-    Raises:
-        InvalidInput: A case cannot be judged.
-        NothingMeasured: The suite has no cases.
-    """
-    suite.refuse_empty()
-    for shard in suite.shards:
-        for raw_case, case in suite.read(shard):
-            refuse_unjudgeable(judges, raw_case, case, suite.path)
-            yield result_row(judge_trials(judges, case, case.recorded, policy))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

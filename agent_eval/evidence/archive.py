@@ -13,7 +13,7 @@ from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput, NotEval
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import Pack, Watch, open_pack
 from agent_eval.evidence.rows import parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack, read_limited
 from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract, read_seal
@@ -76,12 +76,13 @@ def open_bundle(
     source: str | None = None,
     limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
     admit: Admit | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Pack]:
     """Open and verify every pack in an archive, without extracting anything.
 
     `where` is the path or content of a zip: one that `write_bundle` wrote; one whose only zip is such an
     archive, as artifact stores deliver it; or one with the files of a single pack. `admit` checks each pack's
-    origin before its content is parsed.
+    origin before its content is parsed; `watch` gets every case.
 
     The packs are returned by their slug; that of a pack at the root of the archive is the empty string.
 
@@ -104,7 +105,8 @@ def open_bundle(
         archive.close()
         remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
         raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
-    return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix), admit=admit) for prefix in prefixes}
+    sources = {prefix.rstrip("/"): ArchiveSource(archive, prefix) for prefix in prefixes}
+    return {slug: open_pack(each, admit=admit, watch=watch) for slug, each in sources.items()}
 
 
 def refuse_no_archive(path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from agent_eval.contracts import Case, CaseIndexRow, Event, TokenUsage, Trace, definition_digest, digest
@@ -22,8 +20,12 @@ COST_ATTRIBUTES = ("cost_usd",)
 _LARGEST_COUNT = 2**53
 """Largest number that is accepted as a count; larger ones are not exact in JSON."""
 
-_READ_TOGETHER = 64
-"""Maximum number of attributes of an event for which `_readings` is cached."""
+_SUMMED = {
+    "input_tokens": INPUT_TOKEN_ATTRIBUTES,
+    "output_tokens": OUTPUT_TOKEN_ATTRIBUTES,
+    "cost_usd": COST_ATTRIBUTES,
+}
+_READ = frozenset((*MODEL_ATTRIBUTES, *INPUT_TOKEN_ATTRIBUTES, *OUTPUT_TOKEN_ATTRIBUTES, *COST_ATTRIBUTES))
 
 
 def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
@@ -36,29 +38,30 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
     output = trace.final_output
     usage = case.metadata.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    totals = _UsageTotals()
+    totals: dict[str, float | None] = dict.fromkeys(_SUMMED)
+    models: dict[str, None] = {}
     for event in trace.events:
-        attributes, model, usage_of_event, cost_usd = _what_it_spent(event.__dict__)
-        if model is not None or usage_of_event is not None or cost_usd is not None:
-            totals.add(_with_fields(event))
-        elif attributes:
-            totals.add(attributes)
-    totals.add_model(case.metadata, MODEL_ATTRIBUTES)
+        attributes = event.attributes
+        if event.model is not None or event.usage is not None or event.cost_usd is not None:
+            attributes = _with_fields(event)
+        elif _READ.isdisjoint(attributes):
+            continue
+        models |= _model(attributes)
+        for name, names in _SUMMED.items():
+            if (figure := _figure(attributes, names)) is not None:
+                totals[name] = (totals[name] or 0) + figure
+    models |= _model(case.metadata)
     return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
         "output_digest": None if output is None else digest(output),
         "calls": [[call.tool, digest(call.arguments)[:ARGUMENTS_DIGEST_CHARACTERS]] for call in trace.calls],
-        "models": list(totals.models),
-        "input_tokens": _count(totals.input_tokens, usage, INPUT_TOKEN_ATTRIBUTES),
-        "output_tokens": _count(totals.output_tokens, usage, OUTPUT_TOKEN_ATTRIBUTES),
-        "cost_usd": _cost(totals.cost_usd, case.metadata),
+        "models": list(models),
+        "input_tokens": _count(totals["input_tokens"], usage, INPUT_TOKEN_ATTRIBUTES),
+        "output_tokens": _count(totals["output_tokens"], usage, OUTPUT_TOKEN_ATTRIBUTES),
+        "cost_usd": _cost(totals["cost_usd"], case.metadata),
         "latency_ms": _latency(trace.events),
     }
-
-
-# One call of C for four fields of every event of every run.
-_what_it_spent = itemgetter("attributes", "model", "usage", "cost_usd")
 
 
 def _with_fields(event: Event) -> dict[str, Any]:
@@ -73,47 +76,10 @@ def _with_fields(event: Event) -> dict[str, Any]:
     return {**event.attributes, **{name: value for name, value in fields.items() if value is not None}}
 
 
-class _UsageTotals:
-    """Sums over the attributes of events; None without any figure. Models in order of appearance."""
-
-    def __init__(self) -> None:
-        self.models: dict[str, None] = {}
-        self.input_tokens: float | None = None
-        self.output_tokens: float | None = None
-        self.cost_usd: float | None = None
-
-    def add(self, attributes: Mapping[str, Any]) -> None:
-        names = tuple(attributes)
-        readings = _readings(names) if len(names) <= _READ_TOGETHER else _readings.__wrapped__(names)
-        models, input_tokens, output_tokens, cost_usd = readings
-        if models:
-            self.add_model(attributes, models)
-        if input_tokens:
-            self.input_tokens = _plus(self.input_tokens, _figure(attributes, input_tokens))
-        if output_tokens:
-            self.output_tokens = _plus(self.output_tokens, _figure(attributes, output_tokens))
-        if cost_usd:
-            self.cost_usd = _plus(self.cost_usd, _figure(attributes, cost_usd))
-
-    def add_model(self, source: Mapping[str, Any], names: Sequence[str]) -> None:
-        for name in names:
-            model = source.get(name)
-            if model and isinstance(model, str):
-                self.models[model] = None
-                return
-
-
-@lru_cache(maxsize=256)
-def _readings(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Select the attributes that name model, tokens and cost; cached, as events share few sets of names."""
-    wanted = (MODEL_ATTRIBUTES, INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES, COST_ATTRIBUTES)
-    return [tuple(name for name in group if name in names) for group in wanted]
-
-
-def _plus(total: float | None, figure: float | None) -> float | None:
-    if figure is None:
-        return total
-    return figure if total is None else total + figure
+def _model(source: Mapping[str, Any]) -> dict[str, None]:
+    """Return the first model that a source names, as a set in order; empty without one."""
+    stated = (source.get(name) for name in MODEL_ATTRIBUTES)
+    return dict.fromkeys([model for model in stated if model and isinstance(model, str)][:1])
 
 
 def _figure(source: Mapping[str, Any], names: Sequence[str]) -> float | None:

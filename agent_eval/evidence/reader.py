@@ -2,16 +2,17 @@
 
 The seal shows that files have not changed since it was made; a program that changes a file can also make a
 new seal. A verdict cannot be derived from the pack alone, since judges may be any code, but much else can,
-and opening checks it. Cases are checked one after the other, and read again when they are asked for, so that
-a pack takes little more memory than its index.
+and opening checks it. Cases are checked one after the other, and read again when they are asked for: a pack
+takes little memory until its rows are asked for, and hardly more than its index then.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -41,7 +42,8 @@ from agent_eval.evidence.rows import (
     Rows,
     RowsById,
     first_problem,
-    index_lines,
+    index_rows,
+    lines_in,
     lines_of,
     parse_json,
 )
@@ -55,7 +57,13 @@ _FILES_OF_LINES = 2
 """Files of lines that are kept after reading: a shard's trajectories and its verdicts."""
 
 
-def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
+Watch = Callable[["Pack", Case, CaseResultRow], None]
+"""Called by `open_pack` with each case as soon as that is checked, and with the pack, of which only the
+manifest, the configuration and the summary may be read by then. What it makes of the cases counts for nothing
+where `open_pack` raises in the end."""
+
+
+def open_pack(where: Path | PackSource, *, admit: Admit | None = None, watch: Watch | None = None) -> Pack:
     """Open and verify a pack. Use it whenever a decision depends on the content of the pack.
 
     It checks both manifests; that exactly the listed files exist, regular, reached without links, with the
@@ -64,7 +72,8 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
     fit the trajectories. What is read later is hashed again.
 
     `where` is the directory of the pack, or another source of its files, such as `ArchiveSource`. `admit`
-    checks the pack's origin before its content is parsed.
+    checks the pack's origin before its content is parsed. `watch` gets every case, which spares who needs all
+    of them a second reading.
 
     Raises:
         InvalidPack: The pack does not verify; the error names the file and the problem.
@@ -73,7 +82,7 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
     with source.shared():
         seal = read_seal(source, admit)
         verify_files(source, seal)
-        return Pack(source, seal)
+        return Pack(source, seal, watch)
 
 
 def verify_pack(where: Path) -> Seal:
@@ -115,7 +124,7 @@ class Pack:
         derived: Manifest of the files that were written into it after the run; None without any.
     """
 
-    def __init__(self, source: PackSource, seal: Seal) -> None:
+    def __init__(self, source: PackSource, seal: Seal, watch: Watch | None = None) -> None:
         self._source = source
         self._seal = seal
         self._lines_read: dict[str, list[bytes]] = {}
@@ -126,9 +135,6 @@ class Pack:
         self.derived: DerivedManifest | None = seal.derived
         self.config = parse_contract(RunConfig, self.read(at.CONFIG), pack=self.name, path=at.CONFIG)
         self.summary = parse_contract(RunSummary, self.read(at.SUMMARY), pack=self.name, path=at.SUMMARY)
-        index = index_lines(self.read(at.INDEX), pack=self.name, path=at.INDEX)
-        self._index = list(index.values())
-        self._positions = {case_id: position for position, case_id in enumerate(index)}
         self._starts: list[int] = []
         """Position of the first case of each shard, in the compact layout."""
         self._in_folders: list[bytes] = []
@@ -136,9 +142,17 @@ class Pack:
         self._artifacts: tuple[str, dict[str, dict[str, bytes]]] = ("", {})
         self._paths = list(seal.run_files)
         self._check_run()
-        self._check_summary(self._check_cases())
+        self._check_summary(self._check_cases(watch))
         self._check_judges()
         self._lines_read.clear()
+
+    @cached_property
+    def _index(self) -> list[bytes]:
+        return lines_of(self.read(at.INDEX), pack=self.name, path=at.INDEX)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {orjson.loads(line)["case_id"]: position for position, line in enumerate(self._index)}
 
     @property
     def directory(self) -> Path:
@@ -148,11 +162,11 @@ class Pack:
 
     def index(self) -> Rows[CaseIndexRow]:
         """Return the rows of the index, in suite order; each is built on access."""
-        return Rows(len(self._index), self._index_row)
+        return Rows(self.manifest.case_count, self._index_row)
 
     def results(self) -> Rows[CaseResultRow]:
         """Return the result of every case, in the order of `index`; each is read on access."""
-        return Rows(len(self._index), self._result_row)
+        return Rows(self.manifest.case_count, self._result_row)
 
     def index_by_id(self) -> Mapping[str, CaseIndexRow]:
         """Return the rows of the index by the id of their case; each is built on access."""
@@ -198,7 +212,7 @@ class Pack:
         entry = self._seal.run_files.get(path) or self._seal.derived_files.get(path)
         if entry is None:
             raise InvalidInput(f"{self.name}: no file {path[:300]!r}", file=path, pack=self.name)
-        return read_verified(self._source, entry, self._seal)
+        return b"".join(read_verified(self._source, entry, self._seal))
 
     def trajectory(self, case_id: str, trial: int | None = None) -> Case:
         """Read a case with the trace of one of its trials, as it was judged.
@@ -251,7 +265,12 @@ class Pack:
         return self._raw_trajectory(case_id)[0]
 
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
-        position, stored = self._position(case_id), self._stored(case_id)
+        stored = self._stored(case_id)
+        raw, path = self._read_case(self._position(case_id), stored)
+        return {**raw, "case_id": case_id} if stored != case_id else raw, path
+
+    def _read_case(self, position: int, stored: str) -> tuple[dict[str, Any], str]:
+        """Read the case at a position, which the pack has under this id; return it and its file."""
         if self.manifest.layout == "compact":
             shard = self._shard_of(position)
             path, line = at.trajectories_shard(shard), position - self._starts[shard]
@@ -262,7 +281,12 @@ class Pack:
         if not isinstance(raw, dict) or raw.get("case_id") != stored:
             what = f"does not hold case {stored[:200]!r} where the index has it"
             raise invalid_pack(self.name, path, what)
-        return {**raw, "case_id": case_id} if stored != case_id else raw, path
+        return raw, path
+
+    def cases(self) -> Iterator[tuple[Case, CaseResultRow]]:
+        """Yield every case in suite order, with all of its trials, and its result."""
+        for case_id, result in zip(self._positions, self.results(), strict=True):
+            yield Case.model_validate(self.raw_trajectory(case_id), context=EARLIER), result
 
     def trajectories(self) -> Iterator[tuple[dict[str, Any], bytes]]:
         """Yield every case in suite order: its JSON, and its bytes as `storage.json.dumps` writes them."""
@@ -317,28 +341,45 @@ class Pack:
         for path, part in ((at.CONFIG, self.config), (at.SUMMARY, self.summary)):
             if (part.run_id, part.dataset_id) != (manifest.run_id, manifest.dataset_id):
                 raise invalid_pack(self.name, path, "names another run or dataset than manifest.json")
-        if len(self._index) != manifest.case_count:
-            what = f"has {len(self._index)} cases, manifest.json says {manifest.case_count}"
+        rows = index_rows(self._index_lines(), pack=self.name, path=at.INDEX)
+        if (count := sum(1 for _ in rows)) != manifest.case_count:
+            what = f"has {count} cases, manifest.json says {manifest.case_count}"
             raise invalid_pack(self.name, at.INDEX, what)
 
-    def _check_cases(self) -> Tally:
+    def _index_lines(self) -> Iterator[bytes]:
+        pieces = read_verified(self._source, self._seal.run_files[at.INDEX], self._seal)
+        return lines_in(pieces, pack=self.name, path=at.INDEX)
+
+    def _check_cases(self, watch: Watch | None) -> Tally:
         """Check each case against its row of the index and its trajectory; return what the results count."""
         checker, judges = ResultChecker(self.name), set(self.summary.judge_counts)
         copies = _Copies(self.manifest, judges) if self.manifest.layout == "files" else None
         results = self._parsed_results()
-        for position, (case_id, (result, path, number)) in enumerate(
-            zip(self._positions, results, strict=True)
+        for position, (line, (result, path, number)) in enumerate(
+            zip(self._index_lines(), results, strict=True)
         ):
+            try:
+                row = orjson.loads(line)
+                case_id: str = row["case_id"]
+            except (ValueError, TypeError, KeyError):
+                raise invalid_pack(self.name, at.INDEX, "changed while it was read") from None
             checker.check(result, path, number)
             if result["case_id"] != case_id:
                 what = f"has case {result['case_id'][:200]!r} where the index has {case_id[:200]!r}"
                 raise invalid_pack(self.name, path, what)
-            raw = self.raw_trajectory(case_id)
-            for problem in _problems(self._index_row(position), result, raw, judges):
+            raw, _ = self._read_case(position, case_id)
+            try:
+                case = Case.model_validate(raw, context=EARLIER)
+                problem = next(_problems(row, result, raw, case, judges), None)
+            except ValidationError as error:
+                problem = f"its trajectory: {first_problem(error)}"
+            if problem is not None:
                 what = f"case {case_id[:200]!r}: {problem}"
                 raise invalid_pack(self.name, at.INDEX, what, remedy=_DO_NOT_TRUST)
             if copies is not None:
                 copies.add(raw, result)
+            if watch is not None:
+                watch(self, case, result)
         if copies is not None and (path_of_copy := copies.differing(self._seal)) is not None:
             what = "does not repeat what cases/ has"
             raise invalid_pack(self.name, path_of_copy, what, remedy=_DO_NOT_TRUST)
@@ -359,12 +400,12 @@ class Pack:
                 raise invalid_pack(self.name, path, what)
             self._starts.append(start)
             start += len(lines)
-            if start > len(self._index):
-                what = f"and the shards before it have {start} cases, {at.INDEX} has {len(self._index)}"
+            if start > (count := self.manifest.case_count):
+                what = f"and the shards before it have {start} cases, {at.INDEX} has {count}"
                 raise invalid_pack(self.name, path, what)
             for number, line in enumerate(lines, start=1):
                 yield parse_json(line, pack=self.name, path=path, first_line=number), path, number
-        if start != len(self._index):
+        if start != self.manifest.case_count:
             raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
 
     def _results_in_folders(self) -> Iterator[tuple[Any, str, int]]:
@@ -434,7 +475,7 @@ class _Copies:
 
 
 def _problems(
-    row: Mapping[str, Any], result: Mapping[str, Any], raw: dict[str, Any], judges: set[str]
+    row: Mapping[str, Any], result: Mapping[str, Any], raw: dict[str, Any], case: Case, judges: set[str]
 ) -> Iterator[str]:
     """Yield what of a case does not follow from its trajectory.
 
@@ -442,11 +483,6 @@ def _problems(
     deciding trial. Each trial must have a trace. Each verdict must refer to events that exist, and each judge
     must have judged each trial.
     """
-    try:
-        case = Case.model_validate(raw, context=EARLIER)
-    except ValidationError as error:
-        yield f"its trajectory: {first_problem(error)}"
-        return
     trials = result.get("trials") or [result]
     if case.trial_count != len(trials):
         yield f"it has {case.trial_count} trajectories and the verdicts of {len(trials)} trials"

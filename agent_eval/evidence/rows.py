@@ -7,9 +7,12 @@ comparing runs. They keep the JSON of the file, unknown fields included. Each is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import cache, cached_property
-from operator import itemgetter
+from hashlib import blake2b
+from itertools import pairwise, starmap
+from operator import eq, itemgetter
 from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
@@ -43,15 +46,22 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
         raise invalid_pack(pack, path, error.message.removeprefix(f"{path}: ")) from error
 
 
-def lines_of(data: bytes, *, pack: str, path: str) -> list[bytes]:
-    """Split a JSON Lines file. An empty file has no lines; the last line ends like the others."""
-    if not data:
-        return []
-    if not data.endswith(b"\n"):
+def lines_in(pieces: Iterable[bytes], *, pack: str, path: str) -> Iterator[bytes]:
+    """Yield the lines of a JSON Lines file. An empty file has none; the last line ends like the others."""
+    rest = bytearray()
+    for piece in pieces:
+        rest += piece
+        if b"\n" in piece:
+            *lines, last = bytes(rest).split(b"\n")
+            yield from lines
+            rest = bytearray(last)
+    if rest:
         raise invalid_pack(pack, path, "does not end with a line feed")
-    lines = data.split(b"\n")
-    lines.pop()
-    return lines
+
+
+def lines_of(data: bytes, *, pack: str, path: str) -> list[bytes]:
+    """Return the lines of a JSON Lines file that is in memory."""
+    return list(lines_in([data], pack=pack, path=path))
 
 
 @cache
@@ -75,20 +85,21 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
-    """Check the rows of `run/index.jsonl`; return the line of each by its case's id, in order."""
-    lines: dict[str, bytes] = {}
-    for number, line in enumerate(lines_of(data, pack=pack, path=path), start=1):
+def index_rows(lines: Iterable[bytes], *, pack: str, path: str) -> Iterator[CaseIndexRow]:
+    """Check the rows of `run/index.jsonl`, and yield them."""
+    ids = array("Q")
+    for number, line in enumerate(lines, start=1):
         row = parse_json(line, pack=pack, path=path, first_line=number)
         problem = _type_problem(row, CaseIndexRow)
         if problem is None and any(len(call) != 2 for call in row["calls"]):
             problem = "calls: must be pairs of strings"
         if problem is not None:
             raise invalid_pack(pack, path, f"line {number}: {problem}")
-        if row["case_id"] in lines:
-            raise invalid_pack(pack, path, "has a case twice")
-        lines[row["case_id"]] = line
-    return lines
+        # 64 bits an id: all ids of a large run would take most of the memory.
+        ids.append(int.from_bytes(blake2b(row["case_id"].encode(), digest_size=8).digest(), "little"))
+        yield row
+    if any(starmap(eq, pairwise(sorted(ids)))):
+        raise invalid_pack(pack, path, "has a case twice")
 
 
 class ResultChecker:

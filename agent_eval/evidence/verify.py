@@ -175,17 +175,15 @@ def verify_files(source: PackSource, seal: Seal) -> None:
             what = "is listed in neither manifest: it was added after the pack was sealed"
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
-        _verified(content, entry, seal, source.name, keep=False)
+        for _ in _verified(content, entry, seal, source.name):
+            pass
     for path in expected:
         if path not in seen:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
 
 
-def _verified(content: Iterator[bytes], entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
-    if keep and entry.size > MAX_FILE_BYTES:
-        raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
+def _verified(content: Iterator[bytes], entry: FileEntry, seal: Seal, pack: str) -> Iterator[bytes]:
     hasher = hashlib.sha256()
-    pieces: list[bytes] = []
     size = 0
     try:
         for chunk in content:
@@ -193,26 +191,26 @@ def _verified(content: Iterator[bytes], entry: FileEntry, seal: Seal, pack: str,
             if size > entry.size:
                 break
             hasher.update(chunk)
-            if keep:
-                pieces.append(chunk)
+            yield chunk
     except OSError as error:  # the disk failed, or the file vanished while it was looked at
         raise invalid_pack(pack, entry.path, error.strerror or str(error)) from error
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
-    return b"".join(pieces)
 
 
-def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
-    """Read a file that was verified before, and verify it again.
+def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> Iterator[bytes]:
+    """Read a file that was verified before, in pieces, and verify it again.
 
     Raises:
-        InvalidPack: The file was changed or removed in the meantime.
+        InvalidPack: The file was changed or removed in the meantime; the last piece may show it.
     """
+    if entry.size > MAX_FILE_BYTES:
+        raise invalid_pack(source.name, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     content = source.content(entry.path)
     if content is None:
         raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
-    return _verified(content, entry, seal, source.name, keep=True)
+    return _verified(content, entry, seal, source.name)
 
 
 def _remedy(path: str, seal: Seal) -> dict[str, str]:

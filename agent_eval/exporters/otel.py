@@ -158,9 +158,7 @@ class _TrialExport:
             "gen_ai.response.finish_reasons": None if answer.stop_reason is None else [answer.stop_reason],
             "gen_ai.input.messages": _json([input_message(event) for event in answer.inputs]),
             "gen_ai.output.messages": _json(_written(answer)),
-            "agent_eval.content_recorded": False if _is_left_out(answer) else None,
             "agent_eval.events": [event.idx for event in answer.events],
-            "agent_eval.input_events": [event.idx for event in answer.inputs] or None,
         }
         for event in answer.events:
             if event.usage is not None:
@@ -195,12 +193,6 @@ class _TrialExport:
         # A null argument or result is one that was recorded, so these may be null.
         if pair.call is not None:
             attributes["gen_ai.tool.call.arguments"] = pair.call.input
-            if isinstance(pair.call.input, str):
-                attributes["agent_eval.arguments_are_text"] = True
-            if pair.call.role == USER:
-                attributes["agent_eval.actor"] = pair.call.actor
-        else:
-            attributes["agent_eval.call_recorded"] = False
         if pair.result is not None:
             attributes["gen_ai.tool.call.result"] = pair.result.output
         times = self._times.of_call(pair)
@@ -286,11 +278,8 @@ def _genai(event: Event) -> Mapping[str, Any]:
 def _written(answer: Answer) -> list[dict[str, Any]]:
     """Write the answer; nothing, if all that there was of it was left out of the recording."""
     output = answer.output()
-    return [] if _is_left_out(answer) and not output["parts"] else [output]
-
-
-def _is_left_out(answer: Answer) -> bool:
-    return any(event.content_recorded is False for event in answer.events)
+    is_left_out = any(event.content_recorded is False for event in answer.events)
+    return [] if is_left_out and not output["parts"] else [output]
 
 
 def _error_type(error: Any) -> str:

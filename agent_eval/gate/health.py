@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow
-from agent_eval.contracts.verdict import SAFETY_JUDGES, is_lost, row_fault
-from agent_eval.text.numbers import count
+from agent_eval.contracts.verdict import is_lost, row_fault
 
 FEWEST_TRIALS = 20
 """Trials from which it says something that a judge or a case never failed: at 14 % one would have."""
@@ -21,23 +20,6 @@ Remark = Literal["never-ran", "never-failed", "never-passed", "cannot-judge", "t
 `never-ran`: every verdict was skipped. `never-failed` and `never-passed`: in FEWEST_TRIALS or more.
 `cannot-judge`: one verdict in five or more is an error. `too-few`: fewer trials than that.
 """
-
-_OF_THE_RUN = frozenset({"execution", "replay_contract"})
-"""Judges that every run has: what they report is how the agent ended, and there is nothing to retire."""
-
-_OF_A_JUDGE: dict[Remark, str] = {
-    "cannot-judge": "{name}: {error} of {judged} verdicts are errors; mend it before you trust the gate.",
-    "never-ran": "{name}: never had anything to judge; give cases what it needs, or drop it.",
-    "never-passed": "{name}: never passed in {judged} verdicts; it tells nothing apart, mend or drop it.",
-    "never-failed": "{name}: never failed in {judged} verdicts; break the agent to see it fail, or drop it.",
-}
-
-_OF_CASES: dict[Remark, str] = {
-    "cannot-judge": "often ended in an error: read why, and mend the agent or its surroundings first.",
-    "never-ran": "never judged: give them something to expect.",
-    "never-passed": "never passed: mend them, or put them where they do not count.",
-    "never-failed": "never failed: harder ones would say more, and these can run less often.",
-}
 
 
 @dataclass
@@ -115,19 +97,6 @@ class GateHealth:
         """Count the trials of all cases that say nothing of the agent, by whose fault that is."""
         return sum((health.lost for health in self.cases.values()), Counter())
 
-    def suggestions(self) -> list[str]:
-        """Say what to retire or mend, the most urgent first; a safety judge is there never to fail."""
-        lines = [
-            sentence.format(name=name, judged=health.judged, error=health.error)
-            for remark, sentence in _OF_A_JUDGE.items()
-            for name, health in sorted(self.judges.items())
-            if health.remark == remark and name not in _OF_THE_RUN
-            if remark != "never-failed" or name not in SAFETY_JUDGES
-        ]
-        remarks = Counter(health.remark for health in self.cases.values())
-        of_cases = _OF_CASES.items()
-        return lines + [f"{count(remarks[key], 'case')} {text}" for key, text in of_cases if remarks[key]]
-
     def to_json(self) -> dict[str, Any]:
         """Return everything, judges and cases by name, each with its remark."""
         return {
@@ -137,7 +106,6 @@ class GateHealth:
                 for kind, group in (("judges", self.judges), ("cases", self.cases))
             },
             "lost_trials": dict(sorted(self.lost().items())),
-            "suggestions": self.suggestions(),
         }
 
 

@@ -268,24 +268,9 @@ class _Links:
         if not self._joined:
             yield from ([number] for number in range(len(self._roots)))
             return
-        following = self._following()
-        for root in range(len(self._roots)):
-            if self._roots[root] == root:
-                members = [root]
-                while following[members[-1]]:
-                    members.append(following[members[-1]])
-                yield self._ordered(members, root in self._by_id)
-
-    def _following(self) -> array[int]:
-        """Return for each record the next one of its conversation, 0 for the last. Lists would take more."""
-        following = array("I", bytes(self._roots.itemsize * len(self._roots)))
-        last = array("I", range(len(self._roots)))
-        for number in range(len(self._roots)):
-            root = self._root(number)
-            if root != number:
-                following[last[root]] = number
-                last[root] = number
-        return following
+        by_root = sorted(range(len(self._roots)), key=self._root)
+        for root, numbers in groupby(by_root, key=self._root):
+            yield self._ordered(list(numbers), root in self._by_id)
 
     def _ordered(self, numbers: list[int], by_id: bool) -> list[int]:
         timed = not any(math.isnan(self._times[number]) for number in numbers)

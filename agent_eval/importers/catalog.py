@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from agent_eval.errors import UsageError
 from agent_eval.importers.events import items, mapping
 from agent_eval.importers.format import Format
+from agent_eval.importers.span_records import is_own_export
 
 
 class Unsupported(NamedTuple):
@@ -25,6 +26,11 @@ _SPANS = "have its spans exported by OpenTelemetry, and import those"
 _REQUESTS = "import what its model was asked and answered, as lines of `request` and `response`"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
+    Unsupported(
+        "a list of queries of ADK's first versions",
+        "query expected_tool_use",
+        "write it as an evaluation set, as later versions of ADK do",
+    ),
     Unsupported("Weave", "op_name trace_id started_at", _SPANS),
     Unsupported("Braintrust", "span_attributes root_span_id", _SPANS),
     Unsupported("Datadog's LLM Observability", "trace_id span_id start_ns meta", _SPANS),
@@ -64,6 +70,12 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("test cases of DeepEval", "input actual_output", "write cases, and run the agent on them"),
     Unsupported("samples of Ragas", "user_input response", "write cases, and run the agent on them"),
     Unsupported("a JSON Schema", "$schema", "it describes data, and records nothing"),
+    Unsupported(
+        "what `agent-eval export otel` wrote",
+        "",
+        "the run has its traces, and `agent-eval rejudge` judges them",
+        is_own_export,
+    ),
     Unsupported(
         "agent-eval's own case", "case_id", "it is in a suite already: `agent-eval run --suite FILE`"
     ),

@@ -6,10 +6,9 @@ Responses repeats a message, its calls and its reasoning as items of a list.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -238,8 +237,7 @@ class Turn:
         repeats: Whether `history` repeats the dialogue from its start, as requests to most APIs do; False if
             it has only what is new.
         ids: Ids by which records belong together, each with its kind: `response:resp_7`.
-        own: Id of this turn, where turns name the one that they continue.
-        previous: Id of the turn that this one continues. Where two continue the same, each is a conversation.
+        previous: Id of the turn that this one continues.
         id: The source's id of the conversation.
         aliases: Further ids by which `--expect` may find the case.
         time: Seconds since the epoch.
@@ -252,7 +250,6 @@ class Turn:
     alternatives: list[Message] = field(default_factory=list)
     repeats: bool = True
     ids: tuple[str, ...] = ()
-    own: str | None = None
     previous: str | None = None
     id: str | None = None
     aliases: tuple[str, ...] = ()
@@ -284,7 +281,7 @@ class DialogueFormat(Format):
             place, payload = parts[0].place, parts[0].payload
             return [_single(place, _turn_of(turn)) for turn in payload]
         turns = [(part.place, _turn_of(turn)) for part in parts for turn in part.payload]
-        return [_conversation(branch, diagnostics) for branch in branches_of(turns)] if turns else []
+        return [_conversation(turns, diagnostics)] if turns else []
 
 
 def _single(place: str, turn: Turn) -> Conversation:
@@ -305,7 +302,13 @@ def _single(place: str, turn: Turn) -> Conversation:
 def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -> Conversation:
     dialogue = Dialogue()
     made = Conversation([])
+    continued: set[str] = set()
     for place, turn in turns:
+        if turn.previous is not None:
+            if turn.previous in continued:
+                reason = "is continued by another record as well: this case has both"
+                diagnostics.lost(place, turn.previous, reason)
+            continued.add(turn.previous)
         if turn.repeats:
             dialogue.add_history(turn.history)
         else:
@@ -323,51 +326,6 @@ def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -
         made.records.append(place)
     made.events = dialogue.events
     return made
-
-
-Placed = tuple[str, Turn]
-"""A turn with the place of its record."""
-
-
-def branches_of(turns: Sequence[Placed]) -> list[list[Placed]]:
-    """Divide turns where two continue the same one: each end is a conversation with all that precedes it.
-
-    An answer that several of them share states its usage only in the first.
-    """
-    names = [turn.own or f"turn {number}" for number, (_, turn) in enumerate(turns)]
-    previous = {name: turn.previous for name, (_, turn) in zip(names, turns, strict=True) if turn.previous}
-    continued = Counter(previous.values())
-    if all(number < 2 for number in continued.values()):
-        return [list(turns)]
-    branches: list[list[Placed]] = []
-    used: set[str] = set()
-    for end in (name for name in dict.fromkeys(names) if name not in continued):
-        path = _path_to(end, previous)
-        branches.append(
-            [
-                (place, _without_usage(turn) if name in used else turn)
-                for name, (place, turn) in zip(names, turns, strict=True)
-                if name in path
-            ]
-        )
-        used |= path
-    return branches or [list(turns)]
-
-
-def _path_to(end: str, previous: Mapping[str, str]) -> set[str]:
-    path: set[str] = set()
-    name: str | None = end
-    while name is not None and name not in path:
-        path.add(name)
-        name = previous.get(name)
-    return path
-
-
-def _without_usage(turn: Turn) -> Turn:
-    copied = copy.deepcopy(turn)
-    for fields in copied.answer.events if copied.answer is not None else ():
-        fields.pop("usage", None)
-    return copied
 
 
 def link_of(turn: Turn, source: str) -> Link:

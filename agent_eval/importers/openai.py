@@ -129,7 +129,7 @@ class OpenAI(ProviderFormat):
         conversation, own = next(filter(None, ids), None), text(body.get("id"))
         turn.repeats = previous is None and conversation is None
         turn.ids += tuple(f"response:{stated}" for stated in (own, previous) if stated is not None)
-        turn.own, turn.previous = own, previous
+        turn.previous = previous
         if conversation is not None:
             turn.id, turn.ids = conversation, (*turn.ids, f"conversation:{conversation}")
 

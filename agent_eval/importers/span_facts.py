@@ -90,9 +90,7 @@ def tool_arguments(span: SpanFields) -> Any:
     attributes = span["attributes"]
     for name in ("gen_ai.tool.call.arguments", "gcp.vertex.agent.tool_call_args"):
         if name in attributes:
-            value = attributes[name]
-            is_text = attributes.get("agent_eval.arguments_are_text") is True
-            return value if is_text else json_or_text(value)
+            return json_or_text(attributes[name])
     for name in ("mlflow.spanInputs", "input.value", "traceloop.entity.input"):
         if name in attributes:
             return _called_with(_structure(attributes[name]))

@@ -35,6 +35,14 @@ def is_otlp(value: Any) -> bool:
     return any(isinstance(value.get(name), list) for name in _RESOURCES)
 
 
+def is_own_export(value: Any) -> bool:
+    """Whether this is a line that `export otel` wrote."""
+    resource = mapping(next(iter(items(_first_of(mapping(value), ("resourceSpans", "resourceLogs")))), None))
+    about = attributes_of(mapping(resource.get("resource")).get("attributes"))
+    scope = mapping(mapping(value).get("scope"))
+    return "agent-eval" in (about.get("service.name"), scope.get("name"))
+
+
 def is_row(value: Any) -> bool:
     """Whether this is a span, or an event, as a flat row."""
     value = _of_columns(value) if isinstance(value, dict) else {}

@@ -47,10 +47,7 @@ _STATE_NAMES = ("state_delta", "stateDelta", "update_context")
 
 
 def _match_of_adk(value: Any) -> Match | None:
-    """Recognise a session, an evaluation set, a single case of one, or the older list of queries."""
-    if isinstance(value, list):
-        is_own = bool(value) and all({"query", "expected_tool_use"} <= set(mapping(each)) for each in value)
-        return Match(0.95, "adk queries") if is_own else None
+    """Recognise a session, an evaluation set, or a single case of one."""
     fields = mapping(value)
     if isinstance(field(fields, "evalCases"), list):
         return Match(0.95, "adk evaluation set")
@@ -64,9 +61,6 @@ def _match_of_adk(value: Any) -> Match | None:
 
 def _adk_conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[Conversation]:
     """Read what `_match_of_adk` recognised."""
-    if isinstance(value, list):
-        yield _queries(value, place)
-        return
     cases = field(value, "evalCases")
     if isinstance(cases, list):
         for number, case in enumerate(cases):
@@ -170,23 +164,6 @@ def _text_of(content: Any, place: str, path: str, diagnostics: Diagnostics) -> A
     events = MessageReader(place, diagnostics).blocks(items(mapping(content).get("parts")), "user", path)
     contents = [fields.get("input", fields.get("parts")) for fields in events]
     return contents[0] if len(contents) == 1 else (contents or None)
-
-
-def _queries(value: list[Any], place: str) -> Conversation:
-    """Read the evaluation files of the first versions: a list of queries with what is expected."""
-    turns = [
-        {
-            "input": query.get("query"),
-            "expected_output": query.get("reference"),
-            "expected_tool_calls": [
-                {"tool": use["tool_name"], "arguments": use.get("tool_input") or {}}
-                for use in map(mapping, items(query.get("expected_tool_use")))
-                if text(use.get("tool_name"))
-            ],
-        }
-        for query in value
-    ]
-    return Conversation([], turns=turns, records=[place])
 
 
 _MODEL = re.compile(r"/models/([^/:]+)")

@@ -57,16 +57,17 @@ JUDGES: dict[str, str] = {
 """Built-in judges by name, as `module:Class`."""
 
 VERSIONS = {
-    "cost_budget": 2,
+    "cost_budget": 3,
     "final_output": 4,
-    "json_schema": 2,
+    "json_schema": 3,
     "latency_slo": 3,
     "loop_guard": 3,
     "policy": 2,
-    "prompt_injection": 3,
+    "prompt_injection": 4,
     "regex": 3,
     REPLAY_CONTRACT: 3,
     "tool_abuse": 2,
+    "tool_contract": 2,
     "trajectory_match": 3,
     "trajectory_step": 2,
 }

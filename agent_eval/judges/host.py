@@ -8,7 +8,6 @@ change its memory.
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from pathlib import Path
@@ -104,7 +103,6 @@ class _Host:
             "reads": None if reads is None else sorted(reads),
             "checks": check not in (None, BaseJudge.check_case) or "check_case" in vars(judge),
             "code": code_digests([judge]).get(judge.judge_id),
-            "source": _source(judge),
         }
 
     def _refuse_checkout(self) -> None:
@@ -120,10 +118,3 @@ class _Host:
                     f"it imports {name} from the checkout, which is the change's",
                     remedy="Import it from files beside the judge, or from an installed package.",
                 )
-
-
-def _source(judge: Judge) -> str | None:
-    try:
-        return inspect.getsourcefile(type(judge))
-    except TypeError:
-        return None

@@ -111,8 +111,7 @@ class HostedJudge(Judge):
             else EvaluationsConfig(**shared, pass_threshold=about.pass_threshold)
         )
         self.reads = None if about.reads is None else frozenset(about.reads)
-        self._checks, self._source = about.checks, about.source
-        self._version = self._file_version()
+        self._checks = about.checks
 
     def check_case(self, case: Case) -> None:
         """Refuse a case that the judge could never judge, if it says so."""
@@ -156,18 +155,6 @@ class HostedJudge(Judge):
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_AT_ONCE)
         self._idle = []
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the file of the judge is as it was when it was loaded."""
-        return self._version == self._file_version()
-
-    def _file_version(self) -> tuple[int, int, int] | None:
-        try:
-            stat = os.stat(self._source or "")
-        except OSError:
-            return None
-        return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
     def _verdict(self, answer: dict[str, Any], case: Case) -> Verdict:
         if "verdict" not in answer:
@@ -236,7 +223,6 @@ class _Description(StrictModel):
     reads: list[str] | None
     checks: bool
     code: str | None
-    source: str | None
 
 
 def _host_config(name: str, raw: Any) -> HostConfig:
@@ -294,15 +280,13 @@ _HOSTED: dict[tuple[str, str, CodePlace], HostedJudge] = {}
 
 
 def hosted_judge(name: str, configs: Mapping[str, Any], place: CodePlace) -> HostedJudge:
-    """Return the judge in its process: the same one for the same configuration, unless its file has changed.
+    """Return the judge in its process: the same one for the same configuration.
 
     Raises what `HostedJudge` raises.
     """
     key = (name, json.dumps(configs, sort_keys=True, default=str), place)
     judge = _HOSTED.get(key)
-    if judge is None or not judge.is_current:
-        if judge is not None:
-            judge.close()
+    if judge is None:
         judge = _HOSTED[key] = HostedJudge(name, configs, place)
     return judge
 

@@ -40,17 +40,15 @@ def read_model(model: type[ModelT], raw: Any, *, case: Case, field: str) -> Mode
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
 
 
-def read_listed(model: type[ModelT], case: Case, member: str, *, example: str) -> list[ModelT]:
-    """Read one member of a case's metadata as a list of objects; empty if it is not there, or null."""
+def listed_objects(case: Case, member: str, *, example: str) -> list[tuple[str, dict[str, Any]]]:
+    """List the objects in one member of a case's metadata, each after its field; none if it is null."""
     raw, field = case.metadata.get(member), f"metadata.{member}"
     if raw is None:
         return []
     if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
         words = f"{field} must be a list of objects, not {quoted(raw)}"
         raise refusal(case.case_id, field, words, f"Write it as {example}.")
-    return [
-        read_model(model, item, case=case, field=f"{field}[{position}]") for position, item in enumerate(raw)
-    ]
+    return [(f"{field}[{position}]", item) for position, item in enumerate(raw)]
 
 
 def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:

@@ -20,7 +20,7 @@ from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.usage import Prices
 
-Purpose = Literal["judge", "compare", "simulate"]
+Purpose = Literal["judge", "simulate"]
 """What a request is for. Cassettes and reports keep the calls of each purpose apart."""
 
 Rung = Literal["json_schema", "json_object", "plain"]

@@ -16,8 +16,8 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
-from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
-from agent_eval.models.hosted import MAX_BYTES, schema_in_words
+from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest
+from agent_eval.models.hosted import MAX_BYTES
 from agent_eval.models.retries import account_name, time_left, timed_out
 from agent_eval.models.usage import figure_of, whole_usage_of
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -25,7 +25,6 @@ from agent_eval.storage.json import Limits, parse
 
 _OWN_VARIABLES = ("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL")
 """Variables that the program signs in with, beside its key."""
-_UNKNOWN_OPTION = ("unknown option", "unrecognized")
 
 
 class ClaudeCodeModel(Model):
@@ -37,7 +36,6 @@ class ClaudeCodeModel(Model):
     def __init__(self, options: ModelOptions) -> None:
         self.model = options.model or self.default_model
         self._seconds = options.seconds
-        self._rung: Rung = "json_schema"
         own = {"ANTHROPIC_API_KEY": options.api_key, "ANTHROPIC_BASE_URL": options.base_url}
         self._env = {
             **allowed_environment(options.environ, _OWN_VARIABLES),
@@ -53,15 +51,10 @@ class ClaudeCodeModel(Model):
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
         began = time.monotonic()
-        rung = self._rung if request.reply_schema is not None else None
-        result = self._run(request, rung)
-        words = result.stderr[-2000:].decode("utf-8", "replace").lower()
-        if rung == "json_schema" and result.exit_code and any(each in words for each in _UNKNOWN_OPTION):
-            rung = self._rung = "plain"
-            result = self._run(request, rung)
-        envelope = _envelope(result)
+        has_schema = request.reply_schema is not None
+        envelope = _envelope(self._run(request))
         text, reason = envelope.get("result"), envelope.get("stop_reason")
-        if rung == "json_schema" and isinstance(envelope.get("structured_output"), dict):
+        if has_schema and isinstance(envelope.get("structured_output"), dict):
             text = json.dumps(envelope["structured_output"], ensure_ascii=False)
         return ModelReply(
             text if isinstance(text, str) else "",
@@ -69,18 +62,18 @@ class ClaudeCodeModel(Model):
             model=_model(envelope.get("modelUsage")) or self.model,
             usage=whole_usage_of(envelope.get("usage")),
             cost_usd=figure_of(envelope.get("total_cost_usd")),
-            rung=rung,
+            rung="json_schema" if has_schema else None,
             dropped=tuple(request.parameters),
             seconds=time.monotonic() - began,
         )
 
-    def _run(self, request: ModelRequest, rung: Rung | None) -> ChildResult:
+    def _run(self, request: ModelRequest) -> ChildResult:
         command = [
             *("claude", "--print", "--output-format", "json", "--model", request.model or self.model),
-            *("--system-prompt", request.system + schema_in_words(request, rung), "--tools", ""),
+            *("--system-prompt", request.system, "--tools", ""),
             *("--setting-sources", "", "--strict-mcp-config", "--no-session-persistence"),
         ]
-        if rung == "json_schema":
+        if request.reply_schema is not None:
             command += ["--json-schema", json.dumps(request.reply_schema)]
         env = {**self._env, "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(request.max_tokens)}
         seconds = request.seconds or self._seconds
@@ -122,7 +115,8 @@ def _envelope(result: ChildResult) -> dict[str, Any]:
             raise ModelFailure(result.failure, result.problem)
         words = " ".join(result.stderr[-300:].decode("utf-8", "replace").split())
         problem = f"printed no result: claude {result.problem or 'ended'}" + (f": {words}" if words else "")
-        raise ModelFailure(FailureKind.INFRASTRUCTURE, problem)
+        remedy = "Update Claude Code." if "unknown option" in words else ""
+        raise ModelFailure(FailureKind.INFRASTRUCTURE, problem, remedy=remedy, is_final=bool(remedy))
     if value.get("is_error") or value.get("subtype") not in (None, "success"):
         words = str(value.get("result") or value.get("subtype"))[:300]
         raise ModelFailure(FailureKind.INFRASTRUCTURE, f"answered with an error: {words}")

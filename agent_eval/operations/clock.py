@@ -1,8 +1,7 @@
 """The wall clock and run ids. Environment variables pin both, so that the same inputs give the same bytes.
 
-`AGENT_EVAL_CLOCK` (ISO 8601 with an offset) or else `SOURCE_DATE_EPOCH` (whole seconds since 1970, UTC;
-https://reproducible-builds.org/specs/source-date-epoch/) stops the clock; `AGENT_EVAL_RUN_ID` is the id of a
-run without one on the command line.
+`AGENT_EVAL_CLOCK` (ISO 8601 with an offset) stops the clock; `AGENT_EVAL_RUN_ID` is the id of a run without
+one on the command line.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from agent_eval.agents.base import Clocks
 
 CLOCK_VARIABLE = "AGENT_EVAL_CLOCK"
-EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
-CLOCK_VARIABLES = (CLOCK_VARIABLE, EPOCH_VARIABLE)
 RUN_ID_VARIABLE = "AGENT_EVAL_RUN_ID"
 
 
@@ -50,32 +47,27 @@ def run_id(environ: Mapping[str, str]) -> str:
     return name if _pinned(environ) is not None else f"{name}-{secrets.token_hex(3)}"
 
 
+def pins(environ: Mapping[str, str]) -> dict[str, str]:
+    """Select the variable that pins the clock, for another environment."""
+    return {name: environ[name] for name in (CLOCK_VARIABLE,) if name in environ}
+
+
 def _pinned(environ: Mapping[str, str]) -> datetime | None:
     text = environ.get(CLOCK_VARIABLE, "").strip()
-    if text:
-        try:
-            moment = datetime.fromisoformat(text)
-            moment.astimezone(UTC)  # the first and the last day of the calendar are not days everywhere
-        except (ValueError, OverflowError):
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise UsageError(
-                f"{CLOCK_VARIABLE} is not a time with an offset: {text!r}",
-                remedy="Write it as 2026-11-21T08:00:00+00:00, or unset it.",
-                field=CLOCK_VARIABLE,
-            )
-        return moment
-    epoch = environ.get(EPOCH_VARIABLE, "").strip()
-    if not epoch:
+    if not text:
         return None
     try:
-        return datetime.fromtimestamp(int(epoch), UTC)
-    except (ValueError, OverflowError, OSError):
+        moment = datetime.fromisoformat(text)
+        moment.astimezone(UTC)  # the first and the last day of the calendar are not days everywhere
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
         raise UsageError(
-            f"{EPOCH_VARIABLE} is not a number of seconds since 1970: {epoch[:40]!r}",
-            remedy="Set it to a whole number, or unset it.",
-            field=EPOCH_VARIABLE,
-        ) from None
+            f"{CLOCK_VARIABLE} is not a time with an offset: {text!r}",
+            remedy="Write it as 2026-11-21T08:00:00+00:00, or unset it.",
+            field=CLOCK_VARIABLE,
+        )
+    return moment
 
 
 def clocks(environ: Mapping[str, str]) -> Clocks:

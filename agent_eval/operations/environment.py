@@ -31,7 +31,6 @@ JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referenci
 
 # Forty hexadecimal digits, or sixty-four in a repository that uses sha256.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_MAX_BYTES = 16 << 20
 _VERSION_LINE = re.compile(r"^Version: (\S+)$", re.MULTILINE)
 
 
@@ -45,11 +44,11 @@ _MAX_PROMPT = 1 << 20
 
 _SECONDS = 5.0
 
-# A status asked for by a program must not write the index, nor start what a configuration names as a monitor.
-_STATUS = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"),
-    *("status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=none"),
-)
+_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false")
+"""Git, which writes no index for a program that asks, and starts no monitor that a configuration names."""
+
+_OF_ANYBODY = ("-c", "safe.directory=*")
+"""Also in a checkout of another user, as a container sees it: only for what runs no filter of that."""
 
 
 def pinned_environment() -> dict[str, Any]:
@@ -76,73 +75,39 @@ def _version(package: str) -> str | None:
 
 
 def git_commit(start: Path) -> str | None:
-    """Read the checked-out commit from `.git` at or above `start`, without git; None if unreadable."""
-    try:
-        directory = _git_directory(start)
-        return _head(directory) if directory is not None else None
-    except (OSError, UnicodeDecodeError):
-        return None
+    """Return the commit that is checked out at or above `start`; None where there is none, or no git."""
+    commit = _git(start, *_OF_ANYBODY, "rev-parse", "--verify", "HEAD")
+    return commit if commit is not None and _COMMIT.fullmatch(commit) else None
 
 
 def git_origin(start: Path) -> tuple[str | None, str | None]:
-    """Read the address of `origin`, and the default branch, from `.git` at or above; each None if unknown."""
-    try:
-        directory = _git_directory(start)
-        if directory is None:
-            return None, None
-        if (directory / "commondir").is_file():
-            directory = directory / _read(directory / "commondir").strip()
-        config = _read(directory / "config") if (directory / "config").is_file() else ""
-        origin = re.search(r'^\[remote "origin"\]\n((?:[ \t]+[^\n]*\n?)*)', config, re.MULTILINE)
-        address = re.search(r"^[ \t]+url[ \t]*=[ \t]*(\S+)", origin[1], re.MULTILINE) if origin else None
-        head = directory / "refs" / "remotes" / "origin" / "HEAD"
-        branch = _read(head if head.is_file() else directory / "HEAD").strip()
-        named = re.fullmatch(r"ref: refs/(?:remotes/origin|heads)/(.+)", branch)
-        is_default = named is not None and (head.is_file() or named[1] in ("main", "master", "trunk"))
-        return address[1] if address else None, named[1] if named is not None and is_default else None
-    except (OSError, UnicodeDecodeError):
-        return None, None
+    """Return the address of `origin`, and the default branch, at or above `start`; each None if unknown."""
+    address = _git(start, *_OF_ANYBODY, "config", "--local", "--get", "remote.origin.url")
+    of_origin = _git(start, *_OF_ANYBODY, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if of_origin is not None:
+        return address, of_origin.removeprefix("origin/")
+    branch = _git(start, *_OF_ANYBODY, "symbolic-ref", "--short", "HEAD")
+    return address, branch if branch in ("main", "master", "trunk") else None
 
 
-def _git_directory(start: Path) -> Path | None:
+def _git(start: Path, *words: str) -> str | None:
+    """Return what git prints in the nearest directory that exists; None where it is missing or fails."""
     place = start.resolve()
-    for folder in (place, *place.parents):
-        git = folder / ".git"
-        if git.is_dir():
-            return git
-        if git.is_file():
-            # A worktree or submodule: a file with the path of the directory.
-            text = _read(git)
-            return folder / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
-    return None
-
-
-def _head(directory: Path) -> str | None:
-    head = _read(directory / "HEAD").strip()
-    if not head.startswith("ref:"):
-        return head if _COMMIT.fullmatch(head) else None
-    reference = head.removeprefix("ref:").strip()
-    if ".." in reference or reference.startswith("/"):
+    environ = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    try:
+        done = subprocess.run(
+            (*_GIT, *words),
+            cwd=next(folder for folder in (place, *place.parents) if folder.is_dir()),
+            env={**environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
         return None
-    shared = directory / "commondir"
-    places = [directory]
-    if shared.is_file():
-        places.append(directory / _read(shared).strip())
-    loose = [place / reference for place in places if (place / reference).is_file()]
-    if loose:
-        commit = _read(loose[0]).strip()
-        return commit if _COMMIT.fullmatch(commit) else None
-    for packed in (place / "packed-refs" for place in places):
-        for line in _read(packed).splitlines() if packed.is_file() else ():
-            commit, _, name = line.partition(" ")
-            if name == reference and _COMMIT.fullmatch(commit):
-                return commit
-    return None
-
-
-def _read(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_MAX_BYTES).decode()
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
 
 
 def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules = NO_RULES) -> Redactor:
@@ -198,21 +163,8 @@ def is_dirty(start: Path) -> bool | None:
 
     Files that git does not know do not count: runs write their evidence beside the code.
     """
-    environ = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
-    try:
-        done = subprocess.run(
-            _STATUS,
-            cwd=start,
-            env={**environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return bool(done.stdout) if done.returncode == 0 else None
+    changed = _git(start, "status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=none")
+    return None if changed is None else bool(changed)
 
 
 def lock_digest(directory: Path) -> str | None:

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.statistics import wilson
-from agent_eval.operations.packs import open_to_show
+from agent_eval.operations.packs import open_to_show, validated
 from agent_eval.storage.json import dumps, read_json
 
 LABELS_PER_VERDICT = 30
@@ -161,9 +161,6 @@ class AgreementRecord(BaseModel):
     criteria: list[CriterionAgreement]
 
 
-_File = TypeVar("_File", bound=BaseModel)
-
-
 @dataclass
 class _Criterion:
     """Everything that packs and labels say of one criterion; another judge or prompt makes another one."""
@@ -200,7 +197,8 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
         InvalidInput: The labels are malformed, or of a conversation or criterion that no pack has.
         NothingMeasured: There is no label on anything that was judged passed or failed.
     """
-    read = _read(LabelFile, labels, "file of labels", "Write it as the guide to LLM judges shows.")
+    what = "a file of labels, which the guide to LLM judges shows"
+    read = validated(LabelFile, read_json(labels), str(labels), what)
     criteria = _criteria(open_to_show(path) for path in runs)
     for number, label in enumerate(read.labels):
         item = Item(label.case_id, label.trial)
@@ -236,20 +234,9 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
 
 def earned_digests(path: Path) -> frozenset[str]:
     """Return the digests of the criteria that count by a record."""
-    remedy = "Write it with agent-eval judge-agreement --out."
-    record = _read(AgreementRecord, path, "record of judge-agreement", remedy)
+    what = "a record, which `agent-eval judge-agreement --out` writes"
+    record = validated(AgreementRecord, read_json(path), str(path), what)
     return frozenset(row.digest for row in record.criteria if row.blocking)
-
-
-def _read(kind: type[_File], path: Path, name: str, remedy: str) -> _File:
-    value = read_json(path)
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        what = f"{path} is no {name}: {place}: {first['msg'][:200]}"
-        raise InvalidInput(what, remedy=remedy, file=str(path), field=place) from None
 
 
 def _criteria(packs: Iterator[Pack]) -> list[_Criterion]:

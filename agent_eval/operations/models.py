@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.config.spec import LlmSpec
-from agent_eval.operations import clock
 
 if TYPE_CHECKING:
     from agent_eval.engine.shard import JudgePlan
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
 
-_JUDGE = "llm"
+MODEL_JUDGE = "llm"
+"""The judge whose rulings are kept."""
 
 
 def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
@@ -113,12 +113,7 @@ class ModelAccess:
         may_ask = not self._only_kept and store.mode != "replay"
         if may_ask and not self._evidence:
             self._client()  # a missing key is found before anything runs
-        return KeptModel(
-            self.describe(),
-            store,
-            self._client if may_ask else None,
-            date=clock.timestamp(self._environ)[:10],
-        )
+        return KeptModel(self.describe(), store, self._client if may_ask else None)
 
     def _open_store(self) -> Any:
         from agent_eval.agents.cassette import ReplyStore
@@ -168,7 +163,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
     The pack is trusted, or is the one that is judged again. With `only_kept` no model is asked, and the
     pack's own is taken to have judged.
     """
-    if pack is None or not isinstance(plan.model, ModelAccess) or _JUDGE not in plan.names:
+    if pack is None or not isinstance(plan.model, ModelAccess) or MODEL_JUDGE not in plan.names:
         return
     plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
     if only_kept:
@@ -177,7 +172,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
 
 def go_on_with_rulings(plan: JudgePlan, results: Iterable[Mapping[str, Any]]) -> None:
     """Let the judges of a resumed run ask nothing that its earlier starts asked, which had `results`."""
-    if isinstance(plan.model, ModelAccess) and _JUDGE in plan.names:
+    if isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
         plan.model.go_on_with(_rulings(_evidence_in(results)))
 
 
@@ -221,7 +216,7 @@ def _evidence_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
     for row in rows:
         for trial in row.get("trials") or [row]:
             for verdict in trial["verdicts"]:
-                if verdict["judge_id"] == _JUDGE and isinstance(verdict["evidence"], Mapping):
+                if verdict["judge_id"] == MODEL_JUDGE and isinstance(verdict["evidence"], Mapping):
                     yield verdict["evidence"]
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import (
     Comparison,
-    Contract,
     ExecutionConfig,
     GateDecision,
     RunConfig,
@@ -25,7 +24,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageEr
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand, refuse_no_archive
 from agent_eval.evidence.derived import enclosing_pack, is_pack
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
+from agent_eval.evidence.reader import Pack, Watch, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.evidence.verify import Admit
 from agent_eval.operations.environment import redactor_for
@@ -40,16 +39,16 @@ _ZIP = b"PK\x03\x04"
 """How a zip with a file in it begins."""
 
 
-def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
+def open_run(path: Path, *, admit: Admit | None = None, watch: Watch | None = None) -> Pack:
     """Open and verify a pack.
 
-    `admit` checks the pack's origin before its content is parsed.
+    `admit` checks the pack's origin before its content is parsed; `watch` gets every case.
     """
     if not path.is_file():
-        return open_pack(path, admit=admit)
+        return open_pack(path, admit=admit, watch=watch)
     from agent_eval.evidence.archive import open_bundle  # few runs are archives
 
-    packs = open_bundle(path, admit=admit)
+    packs = open_bundle(path, admit=admit, watch=watch)
     if len(packs) != 1:
         raise InvalidInput(
             f"{path} holds {len(packs)} evidence packs: {', '.join(sorted(packs))[:200]}",
@@ -204,7 +203,7 @@ def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) 
     return PackFacts(out, open_run(out), tuple(conversion.left_behind))
 
 
-AnyContract = TypeVar("AnyContract", bound=Contract)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -257,7 +256,9 @@ def read_comparison(path: Path) -> ReadComparison:
         InvalidPack: The pack does not verify, is not complete, or is not the candidate that was compared.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    comparison = _model(Comparison, data, str(path), "a comparison; `agent-eval compare` writes one")
+    comparison = validated(
+        Comparison, parse(data, source=str(path)), str(path), "a comparison; `agent-eval compare` writes one"
+    )
     sha256 = sha256_bytes(data)
     pack = pack_around(path)
     if pack is not None:
@@ -306,7 +307,9 @@ def parse_decision(path: Path) -> GateDecision:
 
 def decision_from(data: bytes, source: str) -> GateDecision:
     """Parse a decision; raise InvalidInput, which names `source`, if it is none."""
-    return _model(GateDecision, data, source, "a gate decision; `agent-eval gate` writes one")
+    return validated(
+        GateDecision, parse(data, source=source), source, "a gate decision; `agent-eval gate` writes one"
+    )
 
 
 DECISION_IN_PACK = DEFAULT_PATH_IN_PACK.with_name("gate_decision.json")
@@ -329,15 +332,15 @@ def listed_digests(pack: Pack) -> dict[str, str]:
     return {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
 
 
-def _model(kind: type[AnyContract], data: bytes, source: str, what: str) -> AnyContract:
-    value = parse(data, source=source)
+def validated(kind: type[AnyModel], value: Any, source: str, what: str) -> AnyModel:
+    """Make a model of a value of JSON; raise InvalidInput, which says that `source` is not `what`."""
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"]) or "the whole file"
         raise InvalidInput(
-            f"{source} is not {what}: {place}: {first['msg']}",
+            f"{source} is not {what}: {place}: {first['msg'][:200]}",
             remedy="Name the right file, or make it again.",
             file=source,
             field=place,

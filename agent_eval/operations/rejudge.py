@@ -7,7 +7,7 @@ of the judges that it names, only built-in ones that start no program run, unles
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import (
+    Case,
     CaseResultRow,
     RejudgedFrom,
     RunConfig,
@@ -27,10 +28,11 @@ from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, Repla
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.scoring import score_suite
-from agent_eval.engine.shard import JudgePlan, judged_rows
-from agent_eval.errors import UsageError
+from agent_eval.engine.shard import JudgePlan, judge_trials
+from agent_eval.errors import NothingMeasured, UsageError
 from agent_eval.evidence.reader import Pack, refuse_incomplete
-from agent_eval.judges.catalog import load_judges
+from agent_eval.evidence.writer import result_row
+from agent_eval.judges.catalog import load_judges, validate_case
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
@@ -195,21 +197,34 @@ def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
     return JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, source)
 
 
-def judged_again(
-    pack: Pack, path: Path, judges: JudgesAgain, *, environ: Mapping[str, str]
-) -> Iterator[tuple[CaseResultRow, CaseResultRow]]:
-    """Judge the trajectories of a pack again: yield the stored and today's result of each case.
+def judge_again(
+    pack: Pack, judges: JudgesAgain, *, environ: Mapping[str, str]
+) -> Callable[[Case], CaseResultRow]:
+    """Load the judges of a pack's replay; return what judges one of its cases, and writes nothing.
 
-    Nothing is written, and judges that are models only take the pack's own rulings. Judges from an unsigned
-    pack must be built in, and run no command: InvalidInput, before anything is judged.
+    Judges that are models only take the pack's own rulings. Judges from an unsigned pack must be built in,
+    and run no command.
+
+    Raises:
+        InvalidInput: They are not, or their configuration is invalid; or later, a case cannot be judged.
+        NothingMeasured: The pack has no cases.
     """
+    if not pack.manifest.case_count:
+        raise NothingMeasured(
+            f"{pack.name}: has no cases, so nothing would be judged", remedy="Name the pack of another run."
+        )
     if judges.source == "pack":
         load_judges(judges.names, judges.configs, allow_plugins=False)
     judging = Judging(judges=judges.names, configs=judges.configs, case_policy=_case_policy(pack))
     plan = judge_plan(judging, judges.names, environ)
     reuse_rulings(plan, pack, only_kept=True)
-    again = judged_rows(PackDocument(path, pack).source(), plan.load(), plan.case_policy)
-    return zip(pack.results(), again, strict=True)
+    loaded = plan.load()
+
+    def result_of(case: Case) -> CaseResultRow:
+        validate_case(loaded, case)
+        return result_row(judge_trials(loaded, case, case.recorded, plan.case_policy))
+
+    return result_of
 
 
 def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:

@@ -45,7 +45,7 @@ from agent_eval.operations.rejudge import (
     PackDocument,
     case_mismatch,
     environment_mismatches,
-    judged_again,
+    judge_again,
     judges_for,
     trace_mismatch,
 )
@@ -192,20 +192,20 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
     saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
     drift = list(_drift(saved, current, request.allowed_drift))
-    report = _report(pack, request.pack, judges, drift, environ)
+    report = _report(pack, judges, drift, environ)
     report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
     return _written(without_secrets(report, redactor_for(environ)), out)
 
 
 def _report(
     pack: Pack,
-    path: Path,
     judges: JudgesAgain,
     drift: list[PinnedDifference],
     environ: Mapping[str, str],
 ) -> ReplayReport:
     config = pack.config
-    results = _results(pack, judged_again(pack, path, judges, environ=environ), environ)
+    judge = judge_again(pack, judges, environ=environ)
+    results = _results(pack, ((saved, judge(case)) for case, saved in pack.cases()), environ)
     counted = [difference for difference in drift if not difference.allowed]
     stated = config.to_json()
     pins = {name: stated[name] for name in _OF_THE_AGENT if stated.get(name) not in (None, "unknown")}

@@ -40,7 +40,6 @@ from agent_eval.errors import (
     UsageError,
 )
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
-from agent_eval.evidence.reader import Pack
 from agent_eval.judges.base import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
@@ -68,6 +67,7 @@ from agent_eval.operations.resume import (
 from agent_eval.operations.run import (
     NO_OVERRIDES,
     Overrides,
+    OwnParts,
     RunResult,
     cluster_of,
     judge_plan,
@@ -131,59 +131,26 @@ def run_agent(
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
     run = _PreparedRun.prepare(spec, environ, overrides)
-    spec, asked, own = run.spec, run.agent_spec, overrides.own_parts
-    has_begun = any(path.exists() for path in (spec.output.pack, journal_path(spec.output.pack)))
-    if asked.resume and has_begun and isinstance(run.plan.model, ModelAccess):
-        run.plan.model.add_to_cassette()
-    opened = own.agent if own is not None else open_agent(asked.called(spec.identity.model), run.options)
-    with closing(opened) as agent:
-        if own is None:
-            model = run.plan.model or NoModel()
-            simulation = simulation_for(spec, agent, run.chosen.suite, environ, model)
-        else:
-            simulation = Simulation(own.model(), released_prompt())
+    with closing(run.opened_agent()) as agent:
+        simulation = run.simulation(agent)
         config = run.config(agent, simulation)
-        run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-        finished = _prepare_output(spec, asked, config, run_id)
-        if finished is not None:
-            done = finished.summary.total_cases * asked.trials
-            progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
-            pack = spec.output.pack
-            return RunLoopResult(finished.config, finished.summary, pack, "", progress, was_complete=True)
-        journal, config = open_journal(spec.output.pack, config, resume=asked.resume, run_id=run_id)
+        if (earlier := run.finished(config)) is not None:
+            return earlier
+        resume, pack = run.agent_spec.resume, run.spec.output.pack
+        journal, config = open_journal(pack, config, resume=resume, run_id=run.run_id)
         with journal, _without_empty_journal(journal):
-            redacted = redaction_of(run.redactor)
             go_on_with_rulings(run.plan, _results_in(journal))
-            cassette = cassette_of(asked, run.options, redacted, is_resumed=not journal.is_empty)
-            commands = run.case_commands(agent)
-            trial = TrialPlan(
-                agent=agent,
-                judges=run.plan.load(),
-                tools=tools_of(asked, cassette, redacted),
-                max_repairs=asked.max_repairs,
-                attempt_limits=spec.limits.attempt,
-                limits=spec.limits.trial,
-                share_expected_output=asked.share_expected_output,
-                clocks=clock.clocks(environ),
-                commands=commands,
-                simulation=simulation,
-                price=partial(priced, read_prices(spec.judging.llm.prices)),
-            )
-            closed = closing(commands) if commands is not None else nullcontext()
-            with cluster_of(spec.judging) as cluster, closed, kept_replies(run.plan, run.redactor):
-                plan = run.execution(trial, cassette, cluster)
-                execution = _executed(run, plan, journal, on_progress, stop)
-                if asked.cassette is not None and cassette is not None and cassette.mode != "replay":
-                    write_file(asked.cassette, cassette.to_bytes())
+            with kept_replies(run.plan, run.redactor):
+                execution = _executed(run, agent, simulation, journal, (on_progress, stop))
                 result = _sealed(run, config, execution)
-                if not execution.stopped:
-                    journal.remove()
-                return result
+            if not execution.stopped:
+                journal.remove()
+            return result
 
 
 def _results_in(journal: Journal) -> Iterator[Mapping[str, object]]:
     """Yield the results of the trials that earlier starts of a run finished."""
-    for _, record, _ in journal.entries():
+    for record in (line.record for line in journal.entries()):
         if isinstance(record, dict):
             check_record(record, str(journal.path))
             yield record["result"]
@@ -191,7 +158,10 @@ def _results_in(journal: Journal) -> Iterator[Mapping[str, object]]:
 
 @dataclass(frozen=True)
 class _PreparedRun:
-    """A run before anything of it is opened: its specification, completed by the suite, and what follows."""
+    """A run before anything of it is opened: its specification, completed by the suite, and what follows.
+
+    `own` are the agent and the model that Python code made itself; `run_id` is the requested id.
+    """
 
     spec: RunSpec
     agent_spec: AgentSpec
@@ -200,10 +170,11 @@ class _PreparedRun:
     plan: JudgePlan
     redactor: Redactor
     environ: Mapping[str, str]
+    own: OwnParts | None
 
     @classmethod
     def prepare(cls, spec: RunSpec, environ: Mapping[str, str], overrides: Overrides) -> Self:
-        source = overrides.source or open_suite(spec.suite)
+        source, own = overrides.source or open_suite(spec.suite), overrides.own_parts
         spec = completed(spec, source)
         agent = spec.agent
         if agent is None:
@@ -213,9 +184,26 @@ class _PreparedRun:
         chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
         plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
         reuse_rulings(plan, overrides.baseline)
-        if overrides.own_parts is not None:
-            plan = replace(plan, model=overrides.own_parts.model)
-        return cls(spec, agent, options, chosen, plan, redactor, environ)
+        if own is not None:
+            plan = replace(plan, model=own.model)
+        has_begun = any(path.exists() for path in (spec.output.pack, journal_path(spec.output.pack)))
+        if agent.resume and has_begun and isinstance(plan.model, ModelAccess):
+            plan.model.add_to_cassette()
+        return cls(spec, agent, options, chosen, plan, redactor, environ, own)
+
+    @property
+    def run_id(self) -> str | None:
+        return self.spec.identity.run_id or self.environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+
+    def opened_agent(self) -> Agent:
+        if self.own is not None:
+            return self.own.agent
+        return open_agent(self.agent_spec.called(self.spec.identity.model), self.options)
+
+    def simulation(self, agent: Agent) -> Simulation | None:
+        if self.own is not None:
+            return Simulation(self.own.model(), released_prompt())
+        return simulation_for(self.spec, agent, self.chosen.suite, self.environ, self.plan.model or NoModel())
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
         """Make the record of how the agent is run: all that its verdicts depend on, without secrets."""
@@ -232,12 +220,46 @@ class _PreparedRun:
         config = run_config(self.spec, self.chosen.suite, self.plan, self.environ, execution_config=execution)
         return written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), self.redactor)
 
-    def case_commands(self, agent: Agent) -> CaseCommands | None:
-        """Allow the cases' own commands where the operator does; never for recorded traces."""
-        if not self.agent_spec.case_commands or agent.replays:
-            return None
-        env = allowed_environment(self.options.environ, self.options.pass_on)
-        return CaseCommands(env, cwd=self.options.cwd, seconds=self.agent_spec.case_command_seconds)
+    def finished(self, config: RunConfig) -> RunLoopResult | None:
+        """Check what earlier starts left. Returns the result if they have finished this run already."""
+        output, resume = self.spec.output, self.agent_spec.resume
+        may_be_replaced(output.pack)
+        if output.fresh:
+            if resume:
+                raise UsageError(
+                    "--fresh starts over, and --resume continues",
+                    remedy="Give one of the two.",
+                    field="fresh",
+                )
+            discard_journal(output.pack)
+        elif not journal_path(output.pack).exists():
+            pack = finished_run(output.pack, config, run_id=self.run_id) if resume else None
+            if pack is not None:
+                done = pack.summary.total_cases * self.agent_spec.trials
+                progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
+                return RunLoopResult(pack.config, pack.summary, output.pack, "", progress, was_complete=True)
+            refuse_to_lose(output)
+        return None
+
+    def trial(self, agent: Agent, simulation: Simulation | None, cassette: Cassette | None) -> TrialPlan:
+        """Plan a trial on this machine."""
+        asked, commands = self.agent_spec, None
+        if asked.case_commands and not agent.replays:  # the operator allows them; recorded traces have none
+            env = allowed_environment(self.options.environ, self.options.pass_on)
+            commands = CaseCommands(env, cwd=self.options.cwd, seconds=asked.case_command_seconds)
+        return TrialPlan(
+            agent=agent,
+            judges=self.plan.load(),
+            tools=tools_of(asked, cassette, redaction_of(self.redactor)),
+            max_repairs=asked.max_repairs,
+            attempt_limits=self.spec.limits.attempt,
+            limits=self.spec.limits.trial,
+            share_expected_output=asked.share_expected_output,
+            clocks=clock.clocks(self.environ),
+            commands=commands,
+            simulation=simulation,
+            price=partial(priced, read_prices(self.spec.judging.llm.prices)),
+        )
 
     def execution(
         self, trial: TrialPlan, cassette: Cassette | None, cluster: Cluster | None
@@ -254,7 +276,7 @@ class _PreparedRun:
                 plan=self.plan,
                 price=trial.price,
                 redactor=self.redactor,
-                clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
+                clock=clock.pins(self.environ),
             )
             elsewhere = trials_elsewhere(cluster, remote, trial)
         return ExecutionPlan(
@@ -270,24 +292,6 @@ class _PreparedRun:
         )
 
 
-def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: str | None) -> Pack | None:
-    """Check what earlier runs left. Returns the pack if this run is finished already."""
-    output = spec.output
-    may_be_replaced(output.pack)
-    if output.fresh:
-        if agent.resume:
-            raise UsageError(
-                "--fresh starts over, and --resume continues", remedy="Give one of the two.", field="fresh"
-            )
-        discard_journal(output.pack)
-    elif not journal_path(output.pack).exists():
-        finished = finished_run(output.pack, config, run_id=run_id) if agent.resume else None
-        if finished is not None:
-            return finished
-        refuse_to_lose(output)
-    return None
-
-
 @contextmanager
 def _without_empty_journal(journal: Journal) -> Iterator[None]:
     """Remove the journal if the run fails before a trial has finished: there is nothing to resume."""
@@ -300,29 +304,40 @@ def _without_empty_journal(journal: Journal) -> Iterator[None]:
         raise
 
 
+_Watch = tuple[Callable[[RunProgress], None], Callable[[], str]]
+"""`on_progress` and `stop`, as `run_agent` takes them."""
+
+
 def _executed(
-    run: _PreparedRun,
-    plan: ExecutionPlan,
-    journal: Journal,
-    on_progress: Callable[[RunProgress], None],
-    stop: Callable[[], str],
+    run: _PreparedRun, agent: Agent, simulation: Simulation | None, journal: Journal, watch: _Watch
 ) -> Execution:
-    """Run the trials; after an interruption, end the agents' processes."""
-    pack = run.spec.output.pack
-    try:
-        done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)
-    except NothingMeasured as nothing:
-        if reason := stop():
-            SUPERVISORS.end_children()
-            raise RunInterrupted(f"{reason} before any case was done") from nothing
-        raise
+    """Run the trials that the journal has not, and keep the answers of live tools.
+
+    After an interruption, the agents' processes are ended.
+    """
+    asked, (on_progress, stop) = run.agent_spec, watch
+    cassette = cassette_of(asked, run.options, redaction_of(run.redactor), is_resumed=not journal.is_empty)
+    trial = run.trial(agent, simulation, cassette)
+    closed = closing(trial.commands) if trial.commands is not None else nullcontext()
+    with cluster_of(run.spec.judging) as cluster, closed:
+        plan = run.execution(trial, cassette, cluster)
+        try:
+            done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)
+        except NothingMeasured as nothing:
+            if reason := stop():
+                SUPERVISORS.end_children()
+                raise RunInterrupted(f"{reason} before any case was done") from nothing
+            raise
     if done.stopped:
         SUPERVISORS.end_children()
+    pack = run.spec.output.pack
     if done.interrupted and is_complete_pack(pack):
         raise RunInterrupted(
             f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
             f"complete pack of an earlier run at {pack} was left as it is"
         )
+    if asked.cassette is not None and cassette is not None and cassette.mode != "replay":
+        write_file(asked.cassette, cassette.to_bytes())
     return done
 
 

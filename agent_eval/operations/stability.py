@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log
@@ -11,7 +10,8 @@ from statistics import pstdev
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
-from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
+from agent_eval.comparison.facts import trials_of
+from agent_eval.config.spec import AgentSpec, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import Case, Outcome
 from agent_eval.contracts.trials import (
     CaseStability,
@@ -22,7 +22,7 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
+from agent_eval.engine.shard import judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack, refuse_incomplete
@@ -31,10 +31,7 @@ from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.resume import LOOP_MODE
 from agent_eval.operations.run import judge_plan
-from agent_eval.operations.run_agent import (
-    judge_names,
-    run_agent,
-)
+from agent_eval.operations.run_agent import judge_names, run_agent
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, refuse_unjudged, refuse_unreachable
 from agent_eval.storage.json import dumps
 from agent_eval.suites.reader import SuiteSource, open_suite
@@ -62,11 +59,10 @@ def stability(
     dataset_id: str,
     execution_mode: str,
     judge_names: Sequence[str] = (),
-    quarantine_min_pass_rate: float = QUARANTINE_BELOW,
 ) -> StabilityReport:
     """Report on repeated runs: the outcome of each by case id, in run order, at least two runs a case.
 
-    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined. Raises
+    A flaky case that passes less often than `QUARANTINE_BELOW` should be quarantined. Raises
     `NothingMeasured` where there is no case, or a case has fewer than two runs.
     """
     short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
@@ -76,7 +72,7 @@ def stability(
             remedy="Ask for more runs, or record several trials of every case.",
             case_id=short[0] if short else None,
         )
-    cases = [_case(case_id, trials[case_id], quarantine_min_pass_rate) for case_id in sorted(trials)]
+    cases = [_case(case_id, trials[case_id]) for case_id in sorted(trials)]
     runs = []
     for number in range(max(map(len, trials.values()))):
         outcomes = _counted([outcomes[number] for outcomes in trials.values() if number < len(outcomes)])
@@ -123,13 +119,13 @@ def runs_to_see_flake(rate: float) -> int:
     return max(1, ceil(log(0.05) / log(1 - rate)))
 
 
-def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -> CaseStability:
+def _case(case_id: str, runs: Sequence[TrialOutcome]) -> CaseStability:
     runs = _counted(runs)
     total, passed = len(runs), sum(run.passed for run in runs)
     rate = passed / total
     flaky = 0 < passed < total
     needed = runs_to_see_flake(min(rate, 1 - rate) if flaky else NOTABLE_FLAKE)
-    quarantine = flaky and rate < quarantine_below
+    quarantine = flaky and rate < QUARANTINE_BELOW
     if passed == 0:
         reason = f"Failed all {total} runs: a defect, not a flake."
     elif passed == total:
@@ -137,10 +133,10 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -
         reason = f"Passed all {total} runs{trusted}."
     elif quarantine:
         reason = (
-            f"Passed {passed} of {total} runs, below {quarantine_below:g}: quarantine it until it is steady."
+            f"Passed {passed} of {total} runs, below {QUARANTINE_BELOW:g}: quarantine it until it is steady."
         )
     else:
-        reason = f"Passed {passed} of {total} runs: flaky, but no less than {quarantine_below:g} of the time."
+        reason = f"Passed {passed} of {total} runs: flaky, but no less than {QUARANTINE_BELOW:g} of the time."
     return CaseStability(
         case_id=case_id,
         runs=total,
@@ -211,10 +207,7 @@ def check_recorded(
     """
     _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
-    judging = request.judging
-    if judging.llm.cassette is None:
-        # Each repetition asks the model again, or it would agree with itself.
-        judging = replace(judging, llm=replace(judging.llm, cassette_mode="record"))
+    judging = _asked_anew(request.judging)
     plan = judge_plan(judging, judging.judges or DEFAULT_JUDGES, environ)
     judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
@@ -263,63 +256,63 @@ def check_agent(
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> StabilityResult:
-    """Run an agent over the suite several times.
+    """Run an agent over the suite, each case several times, and report on the trials.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
         NothingMeasured: There is no case.
-        NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run early.
-        UsageError: Fewer than two runs are requested, or the agent's tools are to be recorded.
+        NotEvaluable: The agent cannot be run or is never reached, or a limit ended the run early.
+        UsageError: Fewer than two runs are requested, or an earlier check is to be resumed.
     """
     _refuse_too_few(request.runs)
-    agent = request.agent
-    if agent is None:
+    if request.agent is None:
         raise ValueError("the request names no agent")
-    if agent.resume or (agent.cassette is not None and agent.cassette_mode != "replay"):
-        raise UsageError(
-            "several runs cannot share one recording of tools, and are not resumed",
-            remedy="Leave out --resume, and --tools beside --cassette.",
-        )
-    trials: dict[str, list[TrialOutcome]] = {}
-    dataset_id = ""
+    if request.agent.resume:
+        raise UsageError("a check of stability is not resumed", remedy="Leave out --resume.", field="resume")
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
-        for number in range(request.runs):
-            run = RunSpec(
-                suite=request.suite,
-                output=Output(pack=Path(directory) / str(number), layout="compact"),
-                cases=request.cases,
-                agent=agent,
-                judging=request.judging,
-                limits=request.limits,
-                identity=Identity(run_id=f"stability-{number}"),
+        run = RunSpec(
+            suite=request.suite,
+            output=Output(pack=Path(directory) / "pack", layout="compact"),
+            cases=request.cases,
+            agent=replace(request.agent, trials=request.runs),
+            judging=_asked_anew(request.judging),
+            limits=request.limits,
+        )
+        result = run_agent(run, environ=environ, on_progress=on_progress)
+        if result.stopped:
+            raise NotEvaluable(
+                f"the {request.runs} runs ended early: {result.stopped}",
+                remedy="Raise the limit, or ask for fewer runs.",
             )
-            result = run_agent(run, environ=environ, on_progress=on_progress)
-            if result.stopped:
-                raise NotEvaluable(
-                    f"run {number + 1} of {request.runs} ended early: {result.stopped}",
-                    remedy="Raise the limit, or ask for fewer runs.",
-                )
-            dataset_id = result.config.dataset_id
-            pack = open_pack(result.pack)
-            refuse_incomplete(pack.name, pack.manifest)
-            refuse_unreachable(result.pack, result.summary, request.suite)
-            refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
-            for row in pack.results():
-                trials.setdefault(row["case_id"], []).append(_outcome(row["outcome"], row["hard_failed"]))
+        pack = open_pack(result.pack)
+        refuse_incomplete(pack.name, pack.manifest)
+        refuse_unreachable(result.pack, result.summary, request.suite)
+        refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
+        trials = {
+            row["case_id"]: [_outcome(trial["outcome"], trial["hard_failed"]) for trial in trials_of(row)]
+            for row in pack.results()
+        }
     report = stability(
         trials,
-        dataset_id=dataset_id,
+        dataset_id=result.config.dataset_id,
         execution_mode=LOOP_MODE,
         judge_names=judge_names(request.judging),
     )
     return _written(report, request)
 
 
+def _asked_anew(judging: Judging) -> Judging:
+    """Let a judge that is a model be asked in each repetition, or it would agree with itself."""
+    if judging.llm.cassette is not None:
+        return judging
+    return replace(judging, llm=replace(judging.llm, cassette_mode="record"))
+
+
 def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
-    ids = array("Q")
+    ids: list[str] = []
     for shard in source.shards:
         for raw_case, case in source.read(shard):
-            ids.append(id_hash(case.case_id))
+            ids.append(case.case_id)
             refuse_unjudgeable(judges, raw_case, case, source.path)
             yield case
     refuse_duplicates(source, ids)

@@ -34,7 +34,7 @@ from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive
 from agent_eval.evidence.derived import remove_unlisted, write_output
-from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.evidence.reader import Pack, Watch, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import (
@@ -329,10 +329,13 @@ class TrustedPack:
         }
 
 
-def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -> TrustedPack:
+def open_trusted(
+    path: Path, trust: Trust, *, attestation: Path | None = None, watch: Watch | None = None
+) -> TrustedPack:
     """Open and verify a pack, or an archive of one, whose attestations hold.
 
-    `attestation` is one of the result that is not in the pack; None for that of the pack.
+    `attestation` is one of the result that is not in the pack; None for that of the pack. `watch` gets every
+    case.
 
     Raises:
         InvalidInput: There is no pack, or the attestation cannot be read.
@@ -341,7 +344,7 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
     """
     detached = read_bytes(attestation, max_bytes=MAX_ATTESTATION_BYTES) if attestation is not None else None
     admission = Admission(trust, detached)
-    pack = open_run(path, admit=admission)
+    pack = open_run(path, admit=admission, watch=watch)
     refuse_incomplete(pack.name, pack.manifest)
     return TrustedPack(path, pack, admission.check(pack), trust)
 

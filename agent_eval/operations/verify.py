@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from agent_eval.attestations.dsse import UntrustedPack, read_bundle
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import PublicKey
+from agent_eval.contracts import Case, CaseResultRow
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.decision_material import read_reruns
+from agent_eval.operations.models import MODEL_JUDGE
 from agent_eval.operations.packs import PackFacts, decision_in, listed_digests, open_run
-from agent_eval.operations.rejudge import JudgesAgain, case_mismatch, judged_again
+from agent_eval.operations.rejudge import JudgesAgain, case_mismatch, judge_again
 from agent_eval.operations.trust import DECISION, open_trusted
 from agent_eval.storage.json import parse
 
@@ -98,19 +101,20 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = (), *, attestation: Path | 
             1), or there is none (2).
         UntrustedPack: None of the keys signed it (exit code 1).
     """
+    again = _JudgedAgain()
     try:
         if keys:
-            trusted = open_trusted(path, Trust(keys=keys), attestation=attestation)
+            trusted = open_trusted(path, Trust(keys=keys), attestation=attestation, watch=again)
             pack, signature = trusted.pack, Signature("signed", "by a key that was given", trusted.key_id)
         else:
-            pack = open_run(path)
+            pack = open_run(path, watch=again)
             signature = _claimed(pack)
         _check_records(pack)
     except InvalidPack as error:
         if isinstance(error, UntrustedPack) or error.details.get("file") is not None:
             error.exit_code = ExitCode.NO
         raise
-    return Verification(PackFacts(path, pack), signature, _replay(pack, path), _gate(pack))
+    return Verification(PackFacts(path, pack), signature, again.replay(pack), _gate(pack))
 
 
 def _claimed(pack: Pack) -> Signature:
@@ -123,7 +127,7 @@ def _claimed(pack: Pack) -> Signature:
             return Signature("not checked", f"{error.message}. {error.remedy}")
         return Signature("not checked", "name the signer's key with --public-key", key_id)
     if RESULT.mac in listed:
-        return Signature("not checked", "an HMAC by a shared secret: name the secret with --secret-file")
+        return Signature("not checked", "an HMAC by a shared secret: give it with --secret")
     return Signature("unsigned", "a seal alone shows accidents, not who wrote it")
 
 
@@ -158,23 +162,57 @@ def _gate(pack: Pack) -> str:
     return status if isinstance(status, str) else "unreadable"
 
 
-def _replay(pack: Pack, path: Path) -> Replay:
-    """Judge the trajectories again. A pack is data: no command and no plug-in that it names is run."""
-    if not pack.manifest.complete:
-        return Replay(None, "not checked: the run is not complete")
-    try:
-        rows = judged_again(
-            pack, path, JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs), environ={}
-        )
-    except InvalidInput as error:
-        return Replay(None, f"not checked: {error.message}")
-    try:
-        differing = [saved["case_id"] for saved, now in rows if case_mismatch(saved, now) is not None]
-    except AgentEvalError as error:
-        return Replay(False, f"cannot be judged again: {error.message}")
-    if not differing:
-        rulings = "; rulings of LLM judges are those of the pack" if pack.summary.judging is not None else ""
-        return Replay(True, f"this version of agent-eval reaches the same verdicts on all cases{rulings}")
-    why = "; its judges saw text that is redacted now" if pack.config.execution_config.redacted_cases else ""
-    more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
-    return Replay(False, f"this version of agent-eval judges {differing[0][:100]!r}{more} otherwise{why}")
+class _JudgedAgain:
+    """Judges the cases of a pack again while it is opened, so that none is read twice: a `Watch`.
+
+    A pack is data: no command and no plug-in that it names is run. A judge that is a model rules by what the
+    whole pack holds, so such a pack is judged after it was opened.
+    """
+
+    def __init__(self) -> None:
+        self._judge: Callable[[Case], CaseResultRow] | None = None
+        self._ended: Replay | None = None
+        self._first_differing, self._differing = "", 0
+
+    def __call__(self, pack: Pack, case: Case, saved: CaseResultRow) -> None:
+        """Judge a case; a model's later."""
+        if MODEL_JUDGE not in pack.config.judges and pack.manifest.complete:
+            self._compare(pack, case, saved)
+
+    def _compare(self, pack: Pack, case: Case, saved: CaseResultRow) -> None:
+        if self._ended is not None:
+            return
+        try:
+            if self._judge is None:
+                judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs)
+                self._judge = judge_again(pack, judges, environ={})
+            differs = case_mismatch(saved, self._judge(case)) is not None
+        except AgentEvalError as error:
+            is_refused = self._judge is None and isinstance(error, InvalidInput)
+            state, what = (None, "not checked") if is_refused else (False, "cannot be judged again")
+            self._ended = Replay(state, f"{what}: {error.message}")
+            return
+        if differs:
+            self._first_differing = self._first_differing or saved["case_id"]
+            self._differing += 1
+
+    def replay(self, pack: Pack) -> Replay:
+        """Say what came of it, once the pack is open."""
+        if not pack.manifest.complete:
+            return Replay(None, "not checked: the run is not complete")
+        if not pack.manifest.case_count:
+            return Replay(False, "cannot be judged again: the run has no cases")
+        if MODEL_JUDGE in pack.config.judges:
+            for case, saved in pack.cases():
+                self._compare(pack, case, saved)
+        if self._ended is not None:
+            return self._ended
+        if not self._differing:
+            asked = pack.summary.judging is not None
+            rulings = "; rulings of LLM judges are those of the pack" if asked else ""
+            return Replay(True, f"this version of agent-eval reaches the same verdicts on all cases{rulings}")
+        is_redacted = pack.config.execution_config.redacted_cases
+        why = "; its judges saw text that is redacted now" if is_redacted else ""
+        more = f" and {self._differing - 1} more" if self._differing > 1 else ""
+        which = f"{self._first_differing[:100]!r}{more}"
+        return Replay(False, f"this version of agent-eval judges {which} otherwise{why}")

@@ -11,7 +11,6 @@ from typing import Any
 from agent_eval.comparison.behaviour import ABSENT, START_UP_MS
 from agent_eval.contracts import (
     BehaviourChange,
-    CallRun,
     CaseRegression,
     Comparison,
     JudgeChange,
@@ -167,8 +166,8 @@ def _became(before: str, after: str, detail: Detail) -> str:
 
 
 def _calls(change: BehaviourChange, detail: Detail) -> str:
-    before = _Calls(change.baseline_calls, change.baseline_runs, change.baseline_call_count)
-    after = _Calls(change.candidate_calls, change.candidate_runs, change.candidate_call_count)
+    before = _Calls(change.baseline_calls, change.baseline_call_count)
+    after = _Calls(change.candidate_calls, change.candidate_call_count)
     if not _names_changed(change):
         return f"Calls: {code_span(after.chain(), limit=detail.quote)} with other arguments"
     if before.short and after.short and before.chain() != after.chain():
@@ -180,10 +179,9 @@ def _calls(change: BehaviourChange, detail: Detail) -> str:
             listed = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
             more = [f"… {len(tools) - _TOOLS_SHOWN} more tools"] if len(tools) > _TOOLS_SHOWN else []
             parts.append(f"{kind} {code_span(', '.join([*listed, *more]), limit=detail.quote)}")
-    coarse = " (counted coarsely, for very many calls differ)" if change.calls_coarse else ""
     same = before.count == after.count
     numbers = f"{before.count:,} before and now" if same else f"{before.count:,} became {after.count:,}"
-    return f"Calls: {numbers}" + (f"; {'; '.join(parts)}" if parts else "") + coarse
+    return f"Calls: {numbers}" + (f"; {'; '.join(parts)}" if parts else "")
 
 
 def _names_changed(change: BehaviourChange) -> bool:
@@ -202,15 +200,12 @@ def _counted(change: BehaviourChange, kind: str) -> list[tuple[str, int]]:
 class _Calls:
     """The calls of one side, as far as the comparison lists them.
 
-    `runs` are the first runs of equal tools, `count` is the number of all calls. Where an older version made
-    the comparison, they are empty and None.
+    `count` is the number of all calls; None where an older version made the comparison.
     """
 
-    def __init__(self, listed: Sequence[str], runs: Sequence[CallRun], count: int | None) -> None:
+    def __init__(self, listed: Sequence[str], count: int | None) -> None:
         self.count = len(listed) if count is None else count
-        self._runs = [(run.tool, run.times) for run in runs] or [
-            (tool, sum(1 for _ in group)) for tool, group in groupby(listed)
-        ]
+        self._runs = [(tool, sum(1 for _ in group)) for tool, group in groupby(listed)]
 
     @property
     def short(self) -> bool:
@@ -222,7 +217,7 @@ class _Calls:
         runs = self._runs[:_RUNS_SHOWN]
         links = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in runs]
         hidden = self.count - sum(times for _, times in runs)
-        return " → ".join([*links, *([f"… {hidden} more"] if hidden else [])]) or "no call"
+        return " → ".join([*links, *([f"… {hidden:,} more"] if hidden else [])]) or "no call"
 
 
 def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:

@@ -268,7 +268,8 @@ _EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
 @cache
 def _template() -> jinja2.Template:
     environment = templates().overlay(finalize=_escaped)
-    environment.filters |= {
+    # A new dictionary: an overlay's own is that of the engine, whose page has filters of the same names.
+    environment.filters = environment.filters | {
         "ids": _ids,
         "name": _name,
         "inline": lambda text: _sentence(text, _SHORTEST_SENTENCE, begins_line=False),

@@ -100,10 +100,7 @@ _OF_EVERY_RUN = frozenset({"replay_contract", "trajectory_step", "execution"})
 
 
 def judging_words(summary: RunSummary) -> list[str]:
-    """Say what models took that judge and that play users, and what kept replies saved; nothing without them.
-
-    A further sentence warns where judge and agent are models of one family.
-    """
+    """Say what models took that judge and play users, and what kept replies saved; nothing without them."""
     users = [f"Simulated users: {_use(summary.simulating)}."] if summary.simulating is not None else []
     used = summary.judging
     if used is None:
@@ -112,12 +109,6 @@ def judging_words(summary: RunSummary) -> list[str]:
     if used.scripted:
         verdicts = count(used.scripted, "verdict")
         words.append(f"{verdicts} {verb(used.scripted, 'is', 'are')} `scripted`: from a file, by no model.")
-    if used.same_family:
-        verdicts = count(used.same_family, "verdict")
-        words.append(
-            f"⚠️ In {verdicts} the judge's model is of the agent's own family, which such models judge more "
-            "kindly: name another with --judge-model."
-        )
     return words
 
 

@@ -23,7 +23,6 @@ from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import CaseReruns, Reruns
 from agent_eval.reports.causes import Cause, causes_of
 from agent_eval.reports.counts import case_counts
-from agent_eval.reports.earlier import cases_of_earlier_version, set_aside_by_earlier_version
 from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
@@ -146,9 +145,8 @@ class SuiteReport:
 
     @cached_property
     def judged_cases(self) -> list[JudgedCase]:
-        """The cases that newly fail, those that block first; also where an earlier version decided."""
-        rows = self.decision.cases or cases_of_earlier_version(self.decision)
-        return sorted(rows, key=lambda row: _ANSWERS.index(row.answer))
+        """The cases that newly fail, those that block first."""
+        return sorted(self.decision.cases, key=lambda row: _ANSWERS.index(row.answer))
 
     @property
     def blocking(self) -> list[JudgedCase]:
@@ -168,7 +166,7 @@ class SuiteReport:
         if decision.decided_by == "policy" and self.comparison is not None:
             # Those of which the policy says nothing fail at times on main as well.
             aside |= {name for name in self.comparison.regressed_case_ids if name not in answers}
-        return frozenset(aside | set_aside_by_earlier_version(decision))
+        return frozenset(aside)
 
     @cached_property
     def worse(self) -> list[CaseRegression]:

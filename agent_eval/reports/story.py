@@ -20,7 +20,6 @@ from agent_eval.gate.sentences import say
 from agent_eval.reports.blocks import NAMED, code, named
 from agent_eval.reports.causes import as_regression, causes_of, crashed, in_words
 from agent_eval.reports.counts import passing
-from agent_eval.reports.earlier import sentence_of_earlier_version
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.parts import (
     NOT_EVALUATED,
@@ -79,7 +78,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
     spent = f"Reruns took {spending_text(spending)}." if spending.trials else ""
     if not is_evaluated:
         return _not_evaluated(suite, spent, problem)
-    sentence = decision.sentence or sentence_of_earlier_version(decision)
+    sentence = _sentence_of(decision)
     also = [Finding("failed", text) for text in decision.failures]
     # Each sentence is said once, where it is said first.
     findings = {each.text: each for each in reversed([*also, *_findings(decision)]) if each.text != sentence}
@@ -90,7 +89,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
         headline="",
         sentence=sentence,
         figures=figures(suite),
-        cases=[_case_row(row, is_old=not decision.sentence) for row in suite.judged_cases],
+        cases=[_case_row(row) for row in suite.judged_cases],
         findings=list(reversed(findings.values())),
         sets=[
             *(Finding("inconclusive" if is_bad else "skipped", text) for is_bad, text in case_sets(suite)),
@@ -138,6 +137,14 @@ def overall(report: EvaluationReport) -> str:
 def state_of(report: EvaluationReport) -> State:
     """How a whole report ended: as its worst suite."""
     return "error" if report.not_evaluated else _STATES[report.status]
+
+
+def _sentence_of(decision: GateDecision) -> str:
+    """Say how a decision ended; those of earlier versions have an explanation in lines, and no sentence."""
+    lines = (decision.model_extra or {}).get("explanation")
+    explained = [str(line) for line in lines] if isinstance(lines, list) else []
+    ended = f"{WORDS[decision.gate_status].capitalize()}."
+    return next(filter(None, [decision.sentence, *explained, *decision.failures, ended]))
 
 
 def spending_text(spending: Spending) -> str:
@@ -315,12 +322,10 @@ def _share(counts: TrialCounts) -> str:
 # The cases.
 
 
-def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
+def _case_row(row: JudgedCase) -> CaseRow:
     passed = row.change is None or row.change.passed > 0
-    answer: Answer = "flaky" if row.answer == "passes-again" and not passed and not is_old else row.answer
+    answer: Answer = "flaky" if row.answer == "passes-again" and not passed else row.answer
     state, words = _ANSWERS[answer]
-    if is_old and row.answer == "fails-on-main":
-        words = "failing on the base too"
     main, first, base, change = map(_counts, (row.on_main, row.first, row.base, row.change))
     return CaseRow(row.case_id, answer, state, words, main, first, base, change, row.reason)
 

@@ -186,12 +186,7 @@ def _criteria(verdict: VerdictRow, colour: bool) -> list[str]:
     """List what an LLM judge found of each criterion, with its reason and how its votes agreed."""
     criteria = verdict["evidence"].get("criteria")
     rows = [row for row in criteria if isinstance(row, dict)] if isinstance(criteria, list) else []
-    warnings = verdict["evidence"].get("warnings") if rows else None
-    notes = warnings if isinstance(warnings, list) else []
-    return [
-        *(_criterion(row, colour) for row in rows[:_CRITERIA_SHOWN]),
-        *(f"     Note: {clean(str(note), limit=VALUE_LIMIT)}" for note in notes),
-    ]
+    return [_criterion(row, colour) for row in rows[:_CRITERIA_SHOWN]]
 
 
 def _criterion(row: Mapping[str, Any], colour: bool) -> str:

@@ -12,7 +12,7 @@ from agent_eval.contracts.comparison import (
     SpokenTurn,
     TurnPair,
 )
-from agent_eval.reports.blocks import bullets, folded, table
+from agent_eval.reports.blocks import bullets, table
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.terminal import shown_name, wrapped
 from agent_eval.text.escape import clean, code_span
@@ -20,8 +20,6 @@ from agent_eval.text.numbers import count
 
 CRITERIA_SHOWN = 4
 """Criteria of a judge that a case shows in a comment."""
-_LEAST_TO_FOLD = 120
-"""Characters of a quote from which a level of detail has room for the turns after the first."""
 
 
 def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[CriterionChange]:
@@ -38,7 +36,7 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
 
 def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
-    """Render the first turn that differs, and the others behind a click, as blocks of markdown.
+    """Render the first turn that differs as blocks of markdown; the page has the others.
 
     Every text of the conversation may be hostile.
     """
@@ -46,54 +44,18 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
     if first is None:
         return [_lengths(change)] if _lengths(change) else []
     blocks = [_title(first, change), *_side_by_side(first, detail), _lengths(change)]
-    if detail.quote >= _LEAST_TO_FOLD and detail.folded:
-        others = [turn for turn in change.turns if turn is not first]
-        others.sort(key=lambda turn: (turn.number < first.number, turn.number))
-        inside = [block for turn in others for block in _other(turn, detail)]
-        blocks.append(folded(count(len(others), "more turn"), inside))
     return [block for block in blocks if block]
 
 
 def conversation_lines(change: ConversationChange) -> list[str]:
-    """Write the criteria that got worse, and the first turn that differs, for a terminal.
-
-    Every text of the conversation may be hostile.
-    """
+    """Write the criteria that got worse for a terminal; every text of the conversation may be hostile."""
     lines = []
     judges = dict.fromkeys(each.judge_id for each in change.criteria)
     worse = [each for judge_id in judges for each in worse_criteria(change, judge_id)]
     for each in worse[:CRITERIA_SHOWN]:
         words = f"{shown_name(each.criterion, 120)}: {clean(each.reason, limit=200)}"
         lines += wrapped([words], first="    - ", rest="      ")
-    first = change.first_differing
-    if first is None:
-        return lines
-    lines.append(f"    Turn {first.number} is the first that differs:")
-    if _user_of_both(first):
-        lines += wrapped([clean(_user_of_both(first), limit=200)], first="      user      ", rest=" " * 16)
-    for name, side, other in (
-        ("baseline", first.baseline, first.candidate),
-        ("now", first.candidate, first.baseline),
-    ):
-        for text in _differing_texts(side, other):
-            lines += wrapped([text], first=f"      {name:<10}", rest=" " * 16)
     return lines
-
-
-def _differing_texts(side: SpokenTurn | None, other: SpokenTurn | None) -> Iterator[str]:
-    """Write what one run has in a turn, as far as the other has something else."""
-    if side is None:
-        yield "no such turn"
-        return
-    for who, text, other_text in (
-        ("user", side.user, other.user if other is not None else None),
-        ("agent", side.agent, other.agent if other is not None else None),
-    ):
-        if text != other_text:
-            excerpt, _ = cut_together(text, other_text or "", limit=200)
-            yield f"{who}: {clean(excerpt) or _NOTHING}"
-    if other is None or side.actions != other.actions:
-        yield f"did: {', '.join(shown_name(action, 80) for action in _apart(side, other)) or 'nothing else'}"
 
 
 def _title(first: TurnPair, change: ConversationChange) -> str:
@@ -160,11 +122,6 @@ def _apart(side: SpokenTurn | None, other: SpokenTurn | None) -> Sequence[str]:
     return [action for action in side.actions if action not in other.actions]
 
 
-def _user_of_both(turn: TurnPair) -> str:
-    before, now = turn.baseline, turn.candidate
-    return before.user if before is not None and now is not None and before.user == now.user else ""
-
-
 def _lengths(change: ConversationChange) -> str:
     """Say how the conversation ended in each run, if that differs."""
     before, now = change.baseline_turns, change.candidate_turns
@@ -176,12 +133,3 @@ def _lengths(change: ConversationChange) -> str:
 
 def _ended(turns: int, end: str | None) -> str:
     return count(turns, "turn") + (f" (ended by {code_span(end, limit=40)})" if end else "")
-
-
-def _other(turn: TurnPair, detail: Detail) -> list[str]:
-    if turn.differs:
-        return [f"**Turn {turn.number}**:", *_side_by_side(turn, detail)]
-    side = turn.candidate or SpokenTurn()
-    parts = [("User", side.user), ("Agent", side.agent)]
-    same = [(name, _quoted(text, detail)) for name, text in parts] + [("Did", _did(side.actions, detail))]
-    return [f"**Turn {turn.number}**, the same in both runs:", _listed(same)]

@@ -55,6 +55,17 @@ def writing_failed(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {path}: {error.strerror or error}", file=str(path), remedy=remedy)
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Write into a file that cannot be replaced, as one that is mounted alone; a link is not followed.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
+        file.truncate()
+        file.write(data)
+
+
 def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     """Write a whole file so that readers see the old content or the new, never a mixture.
 

@@ -10,7 +10,7 @@ A log with a format of its own, which several processes write in turn, is locked
 `append_at`.
 
 The checksum stops accidents only. A writer can keep the `record_digest` of each line in memory and have
-`JournalReader.read` check it, so that no other program rewrites what is finished.
+`read_records` check it, so that no other program rewrites what is finished.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -43,7 +42,6 @@ _PREFIX = 9
 
 _HEADER = "header"
 _EMPTY = b"\n"
-DIGEST_BYTES = 16
 
 
 def encode(record: Any) -> bytes:
@@ -54,7 +52,7 @@ def encode(record: Any) -> bytes:
 
 def record_digest(line: bytes) -> bytes:
     """First 16 bytes of the SHA-256 of a record's line: no other line has them."""
-    return hashlib.sha256(line).digest()[:DIGEST_BYTES]
+    return hashlib.sha256(line).digest()[:16]
 
 
 def decode(line: bytes) -> Any:
@@ -77,6 +75,11 @@ class RecordLine(NamedTuple):
     record: Any
 
     @property
+    def digest(self) -> bytes:
+        """The `record_digest` of the line."""
+        return record_digest(self.data)
+
+    @property
     def is_header(self) -> bool:
         """Whether the record is a copy of the header."""
         return self.offset == 0 or self.header is not self.record
@@ -86,34 +89,6 @@ class RecordLine(NamedTuple):
         """The header that the record is a copy of. The first line of a journal of 0.1.0 is itself one."""
         is_copy = isinstance(self.record, dict) and self.record.keys() == {_HEADER}
         return self.record[_HEADER] if is_copy else self.record
-
-
-@dataclass(frozen=True)
-class JournalContents:
-    """What resuming needs of a journal's file.
-
-    Attributes:
-        header: The header; None if both copies are broken.
-        end: Where the last whole record ends; 0 if there is none.
-        damaged: Number of broken records before that.
-    """
-
-    header: Any
-    end: int
-    damaged: int
-
-    @classmethod
-    def of(cls, path: Path) -> JournalContents:
-        """Read a file."""
-        header, end, damaged, broken = None, 0, 0, 0
-        for line in _lines(path):
-            if line is None:
-                broken += 1
-                continue
-            damaged, broken = damaged + broken, 0
-            end = line.offset + len(line.data)
-            header = line.header if header is None and line.is_header else header
-        return cls(header, end, damaged)
 
 
 def header_lines(header: Any) -> bytes:
@@ -161,14 +136,6 @@ class RecordsChanged(NotEvaluable):
             file=str(path),
             records=count,
         )
-
-
-class Entry(NamedTuple):
-    """A record as `Journal.entries` yields it: its offset, its content and its `record_digest`."""
-
-    offset: int
-    record: Any
-    digest: bytes
 
 
 class Journal:
@@ -232,13 +199,20 @@ class Journal:
             return None
         descriptor = _open_locked(path, 0)
         try:
-            contents = JournalContents.of(path)
-            if not contents.end:
+            header, end, damaged, broken = None, 0, 0, 0
+            for line in _lines(path):
+                if line is None:
+                    broken += 1
+                    continue
+                damaged, broken = damaged + broken, 0
+                end = line.offset + len(line.data)
+                header = line.header if header is None and line.is_header else header
+            if not end:
                 os.close(descriptor)
                 return None
-            if contents.header is None:
+            if header is None:
                 raise _broken(path, 0)
-            os.ftruncate(descriptor, contents.end)
+            os.ftruncate(descriptor, end)
             os.fsync(descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -246,13 +220,11 @@ class Journal:
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, contents.header, contents.end, contents.damaged)
+        return cls(path, descriptor, header, end, damaged)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[RecordLine]:
         """Yield every whole record but the header, in the order of writing."""
-        for line in whole_lines(self.path):
-            if not line.is_header:
-                yield Entry(line.offset, line.record, record_digest(line.data))
+        return (line for line in whole_lines(self.path) if not line.is_header)
 
     def restore(self, records: Sequence[tuple[int, bytes]]) -> int:
         """Write the file again where another program changed, replaced or deleted it.
@@ -341,49 +313,29 @@ class Journal:
         self.close()
 
 
-class JournalReader:
-    """Reads a journal's records by their offset. A context manager."""
+def read_records(path: Path, places: Iterable[tuple[int, bytes | None]]) -> Iterator[Any]:
+    """Read the records at offsets from `Journal.append` or `Journal.entries`.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
+    With each offset goes the `record_digest`; None to check nothing but the checksum.
 
-    def read(self, offset: int, digest: bytes | None = None) -> Any:
-        """Read the record at an offset from `Journal.append` or `Journal.entries`.
-
-        `digest` is its `record_digest`; None to check nothing but the checksum.
-
-        Raises:
-            StorageError: The file cannot be read.
-            InvalidInput: The record is broken.
-            RecordsChanged: It is not the one with that digest.
-        """
-        try:
-            if self._file is None:
-                self._file = self.path.open("rb")
-            self._file.seek(offset)
-            line = self._file.readline()
-        except OSError as error:
-            raise reading_failed(self.path, error) from error
-        try:
-            record = decode(line)
-        except ValueError:
-            raise _broken(self.path, offset) from None
-        if digest is not None and record_digest(line) != digest:
-            raise RecordsChanged(self.path, 1)
-        return record
-
-    def close(self) -> None:
-        """Close the file; `read` opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> JournalReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    Raises:
+        StorageError: The file cannot be read.
+        InvalidInput: A record is broken.
+        RecordsChanged: One is not that with its digest.
+    """
+    try:
+        with path.open("rb") as file:
+            for offset, digest in places:
+                line = _line_at(file, offset)
+                try:
+                    record = decode(line)
+                except ValueError:
+                    raise _broken(path, offset) from None
+                if digest is not None and record_digest(line) != digest:
+                    raise RecordsChanged(path, 1)
+                yield record
+    except OSError as error:
+        raise reading_failed(path, error) from error
 
 
 def _open_locked(path: Path, flags: int) -> int:

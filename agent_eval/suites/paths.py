@@ -150,29 +150,25 @@ def overlooked(patterns: Sequence[str]) -> list[str]:
 
 
 def _looks_like_a_suite(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with open_regular(path) as file:
-            head = file.read(_HEAD)
-    except (OSError, ValueError):
-        return False
+    head = _head(path)
     return b"dataset_id" in head or b"agentId" in head
 
 
 def is_of_conversations(path: Path) -> bool:
     """Tell from its text whether a file may be a suite of conversations; `open_document` knows for sure."""
-    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
-        return False
-    try:
-        # A path that cannot be looked at, such as one with too long a name, is said when the suite is opened.
-        if not path.is_file():
-            return False
-        with open_regular(path) as file:
-            head = file.read(_HEAD)
-    except (OSError, ValueError):
-        return False
+    head = _head(path) if path.suffix.lower() in (".json", ".yaml", ".yml") else b""
     return b"agentId" in head and b"dataset_id" not in head
+
+
+def _head(path: Path) -> bytes:
+    """Read the beginning of a file; nothing of one that cannot be read, which is said when it is opened."""
+    try:
+        if not path.is_file():  # a path may have too long a name to be looked at
+            return b""
+        with open_regular(path) as file:
+            return file.read(_HEAD)
+    except (OSError, ValueError):
+        return b""
 
 
 def any_of_conversations(patterns: Sequence[str]) -> bool:

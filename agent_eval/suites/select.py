@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import Any
 
 from typing_extensions import override
@@ -229,27 +228,18 @@ def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteSh
     return SuiteShard(number=share.number, count=share.count, total=whole.case_count, positions=positions)
 
 
-def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
-    """Refuse the first case whose id an earlier case has.
-
-    `ids` are hashes of the cases' ids, in suite order from the first case.
+def refuse_duplicates(suite: SuiteSource, ids: Iterable[str]) -> None:
+    """Refuse the first case whose id an earlier case has; `ids` are in suite order from the first case.
 
     Raises:
         InvalidInput: Duplicate id; names both places.
     """
-    ordered = sorted(ids)
-    if all(hashed != following for hashed, following in pairwise(ordered)):
-        return
-    positions_by_hash: dict[int, list[int]] = {}
-    for position, hashed in enumerate(ids):
-        earlier_positions = positions_by_hash.setdefault(hashed, [])
-        for earlier in earlier_positions:
-            # Different ids may have the same hash, so the ids themselves decide.
-            first, second = suite.document.case_at(earlier), suite.document.case_at(position)
-            case_id = second.raw["case_id"]
-            if first.raw["case_id"] == case_id:
-                raise duplicate_problem(case_id, first.place, second.place).to_error(str(suite.path))
-        earlier_positions.append(position)
+    first: dict[str, int] = {}
+    for position, case_id in enumerate(ids):
+        earlier = first.setdefault(case_id, position)
+        if earlier != position:
+            places = (suite.document.case_at(at).place for at in (earlier, position))
+            raise duplicate_problem(case_id, *places).to_error(str(suite.path))
 
 
 def wanted_ids(

@@ -65,7 +65,7 @@ def buildkite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_plugin__gates_a_change_by_the_inputs_of_its_configuration(buildkite: Any) -> None:
     runner, shell, push, change = buildkite
     shell.configure(
-        suite=["suite.json"], max_regressed_cases=0, set="ci.html_report=false", image="ci.example/ae:v1"
+        suite=["suite.json"], max_regressed_cases=0, set="ci.title=Shop agent", image="ci.example/ae:v1"
     )
     runner.write_suite(*orders())
     first = push(400)
@@ -75,7 +75,7 @@ def test_plugin__gates_a_change_by_the_inputs_of_its_configuration(buildkite: An
     worse = change()
     assert worse.code == ExitCode.NO, worse.log
     assert runner.annotation()[0] == "error"
-    assert not list(runner.out.glob("*.html"))
+    assert "Shop agent" in runner.annotation()[1]
     for run in docker_runs(shell.programs):
         assert run["image"] == "ci.example/ae:v1"
         assert "SECRET_OF_THE_HOST" not in run["names"]

@@ -25,9 +25,9 @@ TERMS = re.compile(
 """What one platform calls things, and how it is told to permit them."""
 
 ALLOWED = {
-    "ci/clone.py": "what a pointer of LFS begins with",
     "ci/platforms/catalog.py": "its table names every platform",
     "ci/platforms/spec.py": "the example of a platform",
+    "ci/sides.py": "what a pointer of LFS begins with",
     "cli/main.py": "what the program is for",
     "cli/ci.py": "what `init` asks at a terminal",
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",

@@ -22,9 +22,9 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 84_400),
-    "modules of the package": (len(SOURCES), 388),
-    "lines of tests": (lines(TESTS), 82_000),
+    "lines of the package": (lines(SOURCES), 82_700),
+    "modules of the package": (len(SOURCES), 383),
+    "lines of tests": (lines(TESTS), 80_000),
     "names of options that help shows": (len({option.name for option in OPTIONS}), 103),
     "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 26),
     "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),

@@ -145,7 +145,6 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
                 provider="openai",
                 llm_model="small",
                 llm_base_url=model.base_url,
-                junit="always",
                 out="judged-out",
                 comment_id="judged",
             )

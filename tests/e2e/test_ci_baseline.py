@@ -171,14 +171,14 @@ def test_artifact__that_is_not_what_main_left_is_refused_loudly(
 
 def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(333, event="pull_request"))
+    runner.upload(evidence, github.add_run(333))
     assert runner.pull_request(baseline="run:333").outputs["baseline-run-id"] == "333"
 
 
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        ("fork", "not from"),
+        ("fork", "There is no run 333 of this repository"),
         ("tampered", "added after the pack was sealed"),
         ("other suite", "no evidence of"),
     ],
@@ -273,5 +273,5 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
     github.prefix = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
-    assert github.count("POST", "/api/graphql") == 1
+    assert github.count("GET", "^/user$") == 1
     assert len(github.bodies(PULL)) == 1

@@ -62,6 +62,21 @@ def test_regressed__fails_and_names_case_reason_behaviour_and_command(runner: Ru
     assert "shop/compare/baseline_delta.json" in files
 
 
+def test_the_id_of_a_case_and_the_name_of_a_suite_begin_no_other_command(runner: Runner) -> None:
+    hostile = "a\n::error file=x,line=1::b%0A::set-output name=passed::true, c: d"
+    name = "a,b%25::c.json"
+    for push, cases in ((True, orders()), (False, orders(bad=(1, 2, 3, 4)))):
+        cases = [{**case, "case_id": f"{case['case_id']}{hostile}"} for case in cases]
+        runner.write_suite(*cases, name=name)
+        if push:
+            runner.upload(runner.push(suite=name), 400)
+    step = runner.pull_request(suite=name)
+    assert step.outcome == "failed", step.log
+    heard = [line for line in obeyed(step.log) if line]
+    assert heard
+    assert all(line.startswith(("::error title=agent-eval", "::warning title=agent-eval")) for line in heard)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "inputs", "ends", "said"),
     [
@@ -122,8 +137,8 @@ def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(runner: Runn
         page = Page(said)
         assert "@acme" not in page.text
         assert not [tag for tag in page.tags if tag.startswith("<img")]
-        assert "which no suite of this run evaluates" in page.text
-        assert "2 more datasets" in page.text
+        assert "This change has no suite " in page.text
+        assert " and 2 others any more" in page.text
     assert not [line for line in obeyed(step.log) if line.startswith("::error title=x")]
 
 
@@ -132,8 +147,7 @@ def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: Fake
     runner.write_suite(*orders(), dataset_id="renamed")
     step = runner.pull_request()
     assert (step.code, step.outcome) == (0, "inconclusive")
-    said = "The baseline has evidence of `shop` (4 cases), which no suite of this run evaluates."
-    assert said in github.bodies(PULL)[0]
+    assert "This change has no suite `shop` any more, so it was not run" in github.bodies(PULL)[0]
     assert runner.pull_request(run_id=502, min_pass_rate="0.5").outcome == "inconclusive"
     assert runner.pull_request(run_id=503, preset="release").code == 1
 
@@ -197,13 +211,11 @@ def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(runner: R
     assert (step.code, step.outcome) == (1, "failed")
     assert step.outputs["passed"] == "false"
     commands = [line for line in obeyed(step.log) if "::" in line or "##[" in line]
-    # The job's own verdict, and one at the line of each case.
-    assert len(commands) == 1 + len(names)
-    for command in commands:
-        properties, _, message = command.removeprefix("::error title=agent-eval").partition("::")
-        assert properties in ("", ",file=suite.json,line=1")
-        assert "::" not in message
-        assert "##[" not in message
+    [command] = commands  # the job's own verdict
+    properties, _, message = command.removeprefix("::error title=agent-eval").partition("::")
+    assert properties == ""
+    assert "::" not in message
+    assert "##[" not in message
     comment = runner.github.bodies(PULL)[0]
     for markdown in (comment, step.summary):
         bare = without_code(markdown)

@@ -358,8 +358,8 @@ def test_two_packs_of_one_dataset_are_refused(runner: Runner, change: FakeGitHub
     good, bad = pack_of(tmp_path / "a", *orders()), pack_of(tmp_path / "b", *orders(bad=(1,)))
     change.add_artifact(OWN_RUN, bundle(tmp_path, {"a": good, "b": bad}))
     step = runner.report()
-    assert (step.code, step.outcome) == (2, "error")
-    assert "two packs of one dataset" in change.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (4, "error")
+    assert "has `shop` twice" in change.bodies(PULL)[0]
 
 
 @pytest.mark.parametrize(("expired", "words"), [(True, "expired"), (None, "left no artifact")])

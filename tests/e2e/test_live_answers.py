@@ -144,16 +144,7 @@ def test_a_redirected_post_is_not_sent_again(status: int, tmp_path: Path) -> Non
     assert "answered with a redirect" in events(tmp_path)[-1]["error"]
 
 
-@pytest.mark.parametrize(
-    ("printed", "hinted"),
-    [
-        ("print('loading the model'); print('{\"assistant_output\": 1}')", True),
-        ("print('[info] {x}'); print('{\"assistant_output\":'); print('1}')", True),
-        ("print('loading the model')", False),
-        ("print('{\"assistant_output\": 1')", False),
-    ],
-)
-def test_a_log_before_the_answer_is_sent_to_stderr(printed: str, hinted: bool, tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text(printed)
+def test_a_log_before_the_answer_is_sent_to_stderr(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("print('loading the model'); print('{\"assistant_output\": 1}')")
     run(tmp_path, "--agent-command", f"{sys.executable} -S -E agent.py")
-    assert ("logs belong on stderr" in events(tmp_path)[-1]["error"]) is hinted
+    assert "logs belong on stderr" in events(tmp_path)[-1]["error"]

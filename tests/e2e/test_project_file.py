@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Ended, agent_eval
+from tests.fakes.models import FakeOpenAi, Step
 
 CASE = {"case_id": "one", "input": "hi", "regex_patterns": ["yes"]}
 SAYS_NO = [{"idx": 0, "actor": "agent", "type": "message", "output": "no"}]
@@ -82,6 +83,37 @@ def test_set_reaches_what_has_no_flag_and_names_the_nearest_key(place: Path) -> 
     assert config["model"] == "large"
     assert "`limits.attempt.seconds`" in refused(place, "run", "--set", "limits.attempt.second=60").err
     assert "limits.attempt.seconds" in refused(place, "run", "--set", "limits.attempt.seconds=soon").err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("policy: {preset: pull-reqest}", "pull-request or release"),
+        ("policy: {margin: much}", "margin"),
+        ("policy: {min_pass_rate: 2}", "policy.min_pass_rate"),
+        ("ci: {comment: sometimes}", "ci.comment"),
+    ],
+)
+def test_a_wrong_value_is_refused_also_by_commands_that_do_not_read_it(
+    place: Path, wrong: str, told: str
+) -> None:
+    (place / "agent-eval.yml").write_text(f"suites: suites/*.yaml\n{wrong}\n")
+    for command in (("run",), ("plan", "demo:hr"), ("gate", "--run", "x"), ("ci",)):
+        assert told in refused(place, *command).err
+
+
+def test_an_endpoint_of_the_file_is_for_agents_of_its_provider(place: Path) -> None:
+    keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": ""}
+    with FakeOpenAi(Step(text="yes")) as service:
+        (place / "agent-eval.yml").write_text(
+            f"suites: suites/*.yaml\nagent: {{model: openai:small, base_url: {service.base_url}}}\n"
+        )
+        same = agent_eval("run", "--out", "a", "--agent", "openai:large", cwd=place, environ=keys)
+    assert (same.code, service.requests[0]["model"], "base_url" in same.err) == (0, "large", False)
+    other = agent_eval("run", "--out", "b", "--agent", "anthropic:large", cwd=place, environ=keys)
+    assert "agent.base_url of the file is not used: it is that of openai" in other.err
+    program = agent_eval("run", "--out", "c", "--agent", f"{sys.executable} agent.py", cwd=place)
+    assert (program.code, "base_url" in program.err) == (0, False)
 
 
 def test_validate_checks_the_file_and_writes_an_old_one_the_new_way(place: Path) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.fakes.github import FakeGitHub
-from tests.fakes.server import Fault, next_fault, send, serve
+from tests.fakes.server import Fault, Served, next_fault, send
 
 SERVICE = "/twirp/github.actions.results.api.v1.ArtifactService"
 RUN_BACKEND, JOB_BACKEND = "ce7f54c7-61c7-4aae-887f-30da475f5f1a", "ca395085-040a-526b-2ce8-bdc85f692774"
@@ -28,7 +28,7 @@ def runtime_token(scopes: str = f"Actions.ExampleScope Actions.Results:{RUN_BACK
     return ".".join([*written, "S3cretSignature"])
 
 
-class FakeArtifactService:
+class FakeArtifactService(Served):
     """Use as a context manager.
 
     Args:
@@ -37,29 +37,17 @@ class FakeArtifactService:
     """
 
     def __init__(self, github: FakeGitHub, run_id: int) -> None:
+        super().__init__(self._twirp, self._blob)
         self.github, self.run_id = github, run_id
         self.token = runtime_token()
         self.violations: list[str] = []
         self.faults: list[Fault] = []
         self.created: dict[str, bytes | None] = {}
-        self._servers: list[ThreadingHTTPServer] = []
-
-    def __enter__(self) -> FakeArtifactService:
-        self._servers = [serve(self._twirp), serve(self._blob)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
 
     @property
     def environ(self) -> dict[str, str]:
         """What the runner tells an action."""
-        return {"ACTIONS_RUNTIME_TOKEN": self.token, "ACTIONS_RESULTS_URL": f"{self._url(0)}/"}
-
-    def _url(self, number: int) -> str:
-        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
+        return {"ACTIONS_RUNTIME_TOKEN": self.token, "ACTIONS_RESULTS_URL": f"{self._host(0)}/"}
 
     def _expect(self, is_so: bool, what: str) -> None:
         if not is_so:
@@ -85,7 +73,7 @@ class FakeArtifactService:
         if name in self.created:
             return 409, {"code": "already_exists", "msg": "an artifact with this name already exists"}
         self.created[name] = None
-        return 200, {"ok": True, "signed_upload_url": f"{self._url(1)}/{name}?sig=S3cretSignedQuery"}
+        return 200, {"ok": True, "signed_upload_url": f"{self._host(1)}/{name}?sig=S3cretSignedQuery"}
 
     def _finalize(self, value: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         data = self.created.get(value.get("name", ""))

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.fakes.server import serve
+from tests.fakes.server import Served
 
 KEY = "API_KEY_canary_0123456789"
 
@@ -44,10 +44,11 @@ class Fault:
     after: int = 0
 
 
-class FakeAui:
+class FakeAui(Served):
     """The service. `answers` are messages with their `trace_info`, by turn; the last one goes on."""
 
     def __init__(self, *answers: Mapping[str, Any], welcome: str | None = None) -> None:
+        super().__init__(self._handle)
         self.answers = list(answers) or [{"text": "hello"}]
         self.welcome = welcome
         self.faults: list[Fault] = []
@@ -58,18 +59,11 @@ class FakeAui:
         self._turns: dict[str, list[Mapping[str, Any]]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._server = serve(self._handle)
+        self._start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> FakeAui:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return self._host()
 
     def bodies(self, path: str) -> list[Any]:
         """Bodies of the requests to a path that ends so, in order."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
+from tests.fakes.server import FakePlatform, Reply, Seen, error, link_to_next, next_fault, page_of, send
 
 TOKEN = "bkua_" + "S3cretToken" * 3
 AGENT_TOKEN = "bkaj_" + "S3cretToken" * 3
@@ -23,76 +22,39 @@ WEB = "https://buildkite.com/acme/shop"
 _ROOT = "/organizations/acme/pipelines/shop/builds"
 
 
-class FakeBuildkite:
+class FakeBuildkite(FakePlatform):
     """Use as a context manager; `url` is the API's address."""
 
     def __init__(self, contract: Contract) -> None:
+        super().__init__(self._request, self._storage)
         self.contract = contract
-        self.violations: list[str] = []
-        self.requests: list[Seen] = []
-        self.faults: list[Fault] = []
         self.builds: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[str, tuple[int, dict[str, Any], bytes]] = {}
-        self._lock = threading.RLock()
-        self._servers: list[ThreadingHTTPServer] = []
-
-    def __enter__(self) -> FakeBuildkite:
-        self._servers = [serve(self._request), serve(self._storage)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
 
     @property
     def url(self) -> str:
         return f"{self._host(0)}/v2"
-
-    def _host(self, number: int) -> str:
-        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
 
     # What tests prepare
 
     def add_build(self, number: int, **fields: Any) -> int:
         """A passed build of main, unless `fields` say otherwise."""
         self.builds[number] = {
-            "id": f"0190-{number}",
-            "number": number,
-            "state": "passed",
-            "commit": f"{number:040x}",
-            "branch": "main",
-            "source": "webhook",
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "web_url": f"{WEB}/builds/{number}",
-            "pull_request": None,
-            **fields,
-        }
+            "id": f"0190-{number}", "number": number, "state": "passed", "commit": f"{number:040x}",
+            "branch": "main", "source": "webhook", "created_at": "2026-01-12T08:00:00.000Z",
+            "web_url": f"{WEB}/builds/{number}", "pull_request": None, **fields,
+        }  # fmt: skip
         return number
 
     def add_artifact(self, build: int, path: str, data: bytes, **fields: Any) -> str:
         """A finished artifact of a build; its digest is right unless given."""
         artifact = f"a-{len(self.artifacts)}"
         row = {
-            "id": artifact,
-            "job_id": f"j-{build}",
-            "state": "finished",
-            "path": path,
-            "file_size": len(data),
-            "sha1sum": hashlib.sha1(data).hexdigest(),
-            "download_url": "https://evil.example/steal",
-            **fields,
-        }
+            "id": artifact, "job_id": f"j-{build}", "state": "finished", "path": path, "file_size": len(data),
+            "sha1sum": hashlib.sha1(data).hexdigest(), "download_url": "https://evil.example/steal", **fields,
+        }  # fmt: skip
         self.artifacts[artifact] = (build, row, data)
         return artifact
-
-    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
-        """Answer requests whose path matches the regular expression with `status`."""
-        self.faults.append(Fault(method, path, status, times, **fields))
-
-    def count(self, method: str, path: str) -> int:
-        """How many requests matched."""
-        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
 
     # The servers
 
@@ -116,8 +78,8 @@ class FakeBuildkite:
     def _faulty(self, method: str, path: str, query: dict[str, str], authorized: bool) -> Reply:
         fault = next_fault(self.faults, method, path)
         if fault is not None:
-            return _error(fault.status, fault.message, fault.headers)
-        return self._answer(path, query) if authorized else _error(401, "Authentication required.")
+            return error(fault.status, fault.message, fault.headers)
+        return self._answer(path, query) if authorized else error(401, "Authentication required.")
 
     def _answer(self, path: str, query: dict[str, str]) -> Reply:
         place = path.removeprefix(_ROOT)
@@ -132,7 +94,7 @@ class FakeBuildkite:
         found = re.fullmatch(r"/(\d+)/jobs/[^/]+/artifacts/([^/]+)/download", place)
         if found and found[2] in self.artifacts:
             return Reply(302, b"", {"Location": f"{self._host(1)}/{found[2]}?sig=SignedQuery"})
-        return _error(404, "No such thing")
+        return error(404, "No such thing")
 
     def _matching(self, query: dict[str, str]) -> list[dict[str, Any]]:
         finished = {"passed", "failed", "blocked", "canceled"}
@@ -145,12 +107,7 @@ class FakeBuildkite:
         ]
 
     def _listed(self, rows: list[Any], query: dict[str, str], path: str) -> Reply:
-        size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
-        headers = {}
-        if page * size < len(rows):
-            following = urlencode({**query, "per_page": size, "page": page + 1})
-            headers["Link"] = f'<{self.url}{path}?{following}>; rel="next"'
-        return Reply(200, page_of(rows, query), headers)
+        return Reply(200, page_of(rows, query), link_to_next(rows, query, f"{self.url}{path}", size=30))
 
     def _storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         parts = urlsplit(handler.path)
@@ -158,7 +115,3 @@ class FakeBuildkite:
             self.violations.append("the storage was sent a token, or no signature")
             return send(handler, 400, b"", {})
         return send(handler, 200, self.artifacts[parts.path.strip("/")][2], {})
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
-    return Reply(status, {"message": message}, headers or {})

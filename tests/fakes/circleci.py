@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import Fault, Reply, Seen, next_fault, send, serve
+from tests.fakes.server import FakePlatform, Fault, Reply, Seen, error, next_fault, send
 
 TOKEN = "CCIPAT_" + "S3cretToken" * 3
 SLUG = "gh/acme/shop"
@@ -30,14 +29,12 @@ def identity(seed: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, seed))
 
 
-class FakeCircleCI:
+class FakeCircleCI(FakePlatform):
     """Use as a context manager; `url` is the API's address."""
 
     def __init__(self, contract: Contract) -> None:
+        super().__init__(self._request, self._artifact, self._storage)
         self.contract = contract
-        self.violations: list[str] = []
-        self.requests: list[Seen] = []
-        self.faults: list[Fault] = []
         self.pipelines: dict[int, dict[str, Any]] = {}
         self.jobs: dict[str, list[dict[str, Any]]] = {}
         """Jobs by the id of their workflow."""
@@ -46,17 +43,6 @@ class FakeCircleCI:
         self.artifacts: dict[int, list[dict[str, Any]]] = {}
         """Artifacts by the number of their job."""
         self.files: dict[str, bytes] = {}
-        self._lock = threading.RLock()
-        self._servers: list[ThreadingHTTPServer] = []
-
-    def __enter__(self) -> FakeCircleCI:
-        self._servers = [serve(self._request), serve(self._artifact), serve(self._storage)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
 
     @property
     def url(self) -> str:
@@ -64,36 +50,22 @@ class FakeCircleCI:
 
     def host(self, number: int) -> str:
         """The address of the API (0), the artifacts (1), the storage (2)."""
-        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
+        return self._host(number)
 
     # What tests prepare
 
     def add_pipeline(self, number: int, *, source: dict[str, Any] | None = None, **fields: Any) -> int:
         """A pipeline of a push to main with one workflow, unless told otherwise."""
         pipeline = identity(f"pipeline {number}")
-        vcs = {
-            "provider_name": "GitHub",
-            "revision": f"{number:040x}",
-            "branch": "main",
-            "origin_repository_url": REPOSITORY,
-            "target_repository_url": REPOSITORY,
-            **(source or {}),
-        }
+        places = dict.fromkeys(("origin_repository_url", "target_repository_url"), REPOSITORY)
+        vcs = {"provider_name": "GitHub", "revision": f"{number:040x}", "branch": "main", **places}
         self.pipelines[number] = {
-            "id": pipeline,
-            "number": number,
-            "state": "created",
-            "project_slug": SLUG,
-            "created_at": "2026-01-12T08:00:00Z",
-            "errors": [],
-            "trigger": {
-                "type": "webhook",
-                "received_at": "2026-01-12T08:00:00Z",
-                "actor": {"login": "ada", "avatar_url": "https://git.example/ada.png"},
-            },
-            "vcs": vcs,
-            **fields,
-        }
+            "id": pipeline, "number": number, "state": "created", "project_slug": SLUG,
+            "created_at": "2026-01-12T08:00:00Z", "errors": [],
+            "trigger": {"type": "webhook", "received_at": "2026-01-12T08:00:00Z",
+                        "actor": {"login": "ada", "avatar_url": "https://git.example/ada.png"}},
+            "vcs": {**vcs, **(source or {})}, **fields,
+        }  # fmt: skip
         self.add_workflow(number, "2026-01-12T08:00:01Z")
         return number
 
@@ -103,16 +75,10 @@ class FakeCircleCI:
         rows = self.workflows.setdefault(pipeline, [])
         workflow = identity(f"workflow {number} {len(rows)}")
         row = {
-            "id": workflow,
-            "name": "agent-eval",
-            "status": "success",
-            "created_at": created_at,
-            "stopped_at": created_at,
-            "pipeline_id": pipeline,
-            "pipeline_number": number,
-            "project_slug": SLUG,
-            "started_by": identity("ada"),
-        }
+            "id": workflow, "name": "agent-eval", "status": "success", "created_at": created_at,
+            "stopped_at": created_at, "pipeline_id": pipeline, "pipeline_number": number,
+            "project_slug": SLUG, "started_by": identity("ada"),
+        }  # fmt: skip
         rows.append(row)
         return workflow
 
@@ -121,17 +87,10 @@ class FakeCircleCI:
         workflow = self.workflows[self.pipelines[number]["id"]][-1]["id"]
         job = 100 + len(self.artifacts)
         row = {
-            "id": identity(f"job {job}"),
-            "name": "agent-eval",
-            "status": "success",
-            "job_number": job,
-            "started_at": "2026-01-12T08:00:02Z",
-            "stopped_at": "2026-01-12T08:01:02Z",
-            "dependencies": [],
-            "project_slug": SLUG,
-            "type": "build",
-            **fields,
-        }
+            "id": identity(f"job {job}"), "name": "agent-eval", "status": "success", "job_number": job,
+            "started_at": "2026-01-12T08:00:02Z", "stopped_at": "2026-01-12T08:01:02Z", "dependencies": [],
+            "project_slug": SLUG, "type": "build", **fields,
+        }  # fmt: skip
         self.jobs.setdefault(workflow, []).append(row)
         self.artifacts[job] = [
             {"path": path, "node_index": 0, "url": f"{self.host(1)}/{job}/0/{quote(path)}"} for path in files
@@ -139,11 +98,11 @@ class FakeCircleCI:
         self.files |= {f"{job}/0/{path}": data for path, data in files.items()}
         return job
 
-    def fail(self, path: str, status: int, times: int = 9, **fields: Any) -> None:
+    def fail(self, path: str, status: int, times: int = 9, **fields: Any) -> None:  # type: ignore[override]
         """Answer requests whose path matches the regular expression with `status`."""
         self.faults.append(Fault("GET", path, status, times, **fields))
 
-    def count(self, path: str) -> int:
+    def count(self, path: str) -> int:  # type: ignore[override]
         """How many requests matched."""
         return sum(bool(re.search(path, seen.path)) for seen in self.requests)
 
@@ -160,9 +119,9 @@ class FakeCircleCI:
             self.violations += problems
             fault = next_fault(self.faults, handler.command, path)
             if fault is not None:
-                reply = _error(fault.status, fault.message, fault.headers)
+                reply = error(fault.status, fault.message, fault.headers)
             elif not authorized:
-                reply = _error(401, "You must log in first.")
+                reply = error(401, "You must log in first.")
             else:
                 reply = self._answer(path, dict(query))
             data = json.dumps(reply.value).encode()
@@ -191,7 +150,7 @@ class FakeCircleCI:
         found = re.fullmatch(rf"{re.escape(_ROOT)}/(\d+)/artifacts", path)
         if found:
             return _items(self.artifacts.get(int(found[1]), []))
-        return _error(404, "Not found.")
+        return error(404, "Not found.")
 
     def _artifact(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         if handler.headers.get("Circle-Token") != TOKEN:
@@ -208,7 +167,3 @@ class FakeCircleCI:
 
 def _items(rows: list[Any]) -> Reply:
     return Reply(200, {"items": rows, "next_page_token": None})
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
-    return Reply(status, {"message": message}, headers or {})

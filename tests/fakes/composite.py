@@ -69,22 +69,12 @@ class CompositeAction:
             written.write_bytes(b"")
             own = {name: evaluated(value, known) for name, value in step.get("env", {}).items()}
             done = subprocess.run(
-                [*BASH, str(script)],
-                cwd=cwd,
-                env={
-                    **environ,
-                    "RUNNER_TEMP": str(self._temporary),
-                    "GITHUB_ACTION_PATH": str(self._place),
-                    "GITHUB_OUTPUT": str(written),
-                    **own,
-                },
-                pass_fds=pass_fds,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
+                [*BASH, str(script)], cwd=cwd,
+                env={**environ, "RUNNER_TEMP": str(self._temporary), "GITHUB_ACTION_PATH": str(self._place),
+                     "GITHUB_OUTPUT": str(written), **own},
+                pass_fds=pass_fds, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                 timeout=300,
-            )
+            )  # fmt: skip
             code, log = done.returncode, log + done.stdout
             found = outputs_in(written.read_text())
             of_steps |= {f"{step.get('id')}.outputs.{name}": value for name, value in found.items()}

@@ -131,20 +131,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _git(self, body: bytes) -> None:
         path, _, query = self.path.partition("?")
         environ = {
-            "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.host.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "safe.directory",
-            "GIT_CONFIG_VALUE_0": "*",
-            "REQUEST_METHOD": self.command,
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "CONTENT_LENGTH": str(len(body)),
+            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.host.root), "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+            "REQUEST_METHOD": self.command, "PATH_INFO": path, "QUERY_STRING": query,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-        }
+        }  # fmt: skip
         if environ["HTTP_GIT_PROTOCOL"]:
             environ["GIT_PROTOCOL"] = environ["HTTP_GIT_PROTOCOL"]
         done = subprocess.run(["git", "http-backend"], input=body, capture_output=True, env=environ)

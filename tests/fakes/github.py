@@ -14,14 +14,14 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.fakes.commits import sha, tip_of
 from tests.fakes.contract import Contract
-from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
+from tests.fakes.server import FakePlatform, Fault, Reply, Seen, link_to_next, next_fault, page_of, send
 
 TOKEN = "ghs_" + "S3cretToken" * 3
 BOT = "github-actions[bot]"
@@ -31,14 +31,10 @@ FORK_ID = 6666
 FORK_OWNER = "mallory"
 WORKFLOW_ID = 77
 ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write"})
-VALID_QUERY = "query { viewer { login } }"
-"""The one GraphQL query there is, and valid: checked with graphql-core 3.3.2 against GitHub's public schema
-(octokit/graphql-schema, commit 82ff2d4), where `viewer` is a `User!` and `login` a `String!`. Another one is
-a violation until it has been checked likewise."""
 _SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.json").read_text())
 
 
-class FakeGitHub:
+class FakeGitHub(FakePlatform):
     """Use as a context manager; `url` is the API's address.
 
     Args:
@@ -47,16 +43,12 @@ class FakeGitHub:
     """
 
     def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
-        self.contract = contract
-        self.prefix = prefix
-        self.violations: list[str] = []
-        self.requests: list[Seen] = []
+        super().__init__(self._api_request, self._storage_request)
+        self.contract, self.prefix = contract, prefix
         self.downloads: list[Seen] = []
-        self.faults: list[Fault] = []
         self.storage_faults: list[Fault] = []
         self.permissions = set(ALL_PERMISSIONS)
         self.viewer: str | None = BOT
-        self.viewer_limited = False
         self.runs: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
@@ -72,23 +64,15 @@ class FakeGitHub:
         """Whether lists of runs and artifacts come without their rows."""
         self.ignores_heads = False
         """Whether pull requests are listed whatever head is asked for, as GitHub does with an unknown one."""
-        self._lock = threading.RLock()
         self._closing = threading.Event()
-        self._servers: list[ThreadingHTTPServer] = []
-
-    def __enter__(self) -> FakeGitHub:
-        self._servers = [serve(self._api_request), serve(self._storage_request)]
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
+        super().__exit__()
 
     @property
     def host(self) -> str:
-        return f"http://127.0.0.1:{self._servers[0].server_address[1]}"
+        return self._host(0)
 
     @property
     def url(self) -> str:
@@ -96,7 +80,7 @@ class FakeGitHub:
 
     @property
     def storage_url(self) -> str:
-        return f"http://127.0.0.1:{self._servers[1].server_address[1]}"
+        return self._host(1)
 
     # What tests prepare
 
@@ -178,10 +162,6 @@ class FakeGitHub:
         self.pulls[number] = row
         return number
 
-    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
-        """Answer requests whose path matches the regular expression with `status`."""
-        self.faults.append(Fault(method, path, status, times, **fields))
-
     def fail_storage(self, status: int = 200, times: int = 1, *, artifact: int = 0, **fields: Any) -> None:
         """As `fail`, for downloads of an artifact, or of any, from the storage."""
         path = f"/blob/{artifact or ''}"
@@ -193,10 +173,6 @@ class FakeGitHub:
         """The comments on a pull request, the oldest first."""
         return [row["body"] for owner, row in self.comments.values() if owner == number]
 
-    def count(self, method: str, path: str) -> int:
-        """How many requests matched."""
-        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
-
     # The servers
 
     def _api_request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
@@ -207,7 +183,7 @@ class FakeGitHub:
         with self._lock:
             value = json.loads(body) if body else None
             self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
-            contract = None if path.endswith("/graphql") else self.contract
+            contract = None if path == "/user" else self.contract
             problems = contract.request_problems(handler.command, path, query, body) if contract else []
             if problems:
                 self.violations += problems
@@ -250,8 +226,8 @@ class FakeGitHub:
     def _answer(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
         if not authorized:
             return _error(401, "Bad credentials")
-        if path.endswith("/graphql"):
-            return self._graphql(value)
+        if path == "/user":
+            return _not_accessible() if self.viewer is None else Reply(200, {"login": self.viewer})
         if not path.startswith(f"/repos/{REPOSITORY}"):
             return _error(404, "Not Found")
         place = path.removeprefix(f"/repos/{REPOSITORY}")
@@ -278,17 +254,6 @@ class FakeGitHub:
             ("DELETE", r"/issues/comments/(\d+)", self._delete_comment),
         ]
 
-    def _graphql(self, value: Any) -> Reply:
-        if value != {"query": VALID_QUERY}:
-            self.violations.append(f"GraphQL request of an unknown shape: {value!r}")
-        if self.viewer_limited:
-            # As GitHub answers: the status is that of a success.
-            limit = {"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}
-            return Reply(200, {"errors": [limit]})
-        if self.viewer is None:
-            return Reply(200, {"errors": [{"message": "Resource not accessible by integration"}]})
-        return Reply(200, {"data": {"viewer": {"login": self.viewer}}})
-
     def _repository(self, query: dict[str, str], value: Any) -> Reply:
         # GitHub's own example lacks the language that GitHub's own schema requires.
         own = {"id": REPOSITORY_ID, "default_branch": "main", "language": "Python"}
@@ -305,12 +270,8 @@ class FakeGitHub:
             return _not_accessible()
         if workflow not in (str(WORKFLOW_ID), "nightly.yml"):
             return _error(404, "Not Found")
-        wanted = {
-            "head_sha": query.get("head_sha"),
-            "head_branch": query.get("branch"),
-            "event": query.get("event"),
-            "status": query.get("status"),
-        }
+        wanted = {name: query.get(name) for name in ("head_sha", "event", "status")}
+        wanted["head_branch"] = query.get("branch")
         found = [
             run
             for run in sorted(self.runs.values(), key=lambda run: -int(run["id"]))
@@ -361,12 +322,8 @@ class FakeGitHub:
         return Reply(200, page_of(found, query), self._link(found, query, f"/issues/{number}/comments"))
 
     def _link(self, found: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
-        size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))
-        if page * size >= len(found):
-            return {}
-        following = urlencode({**query, "per_page": size, "page": page + 1})
-        next_page = f"{self.url}/repos/{REPOSITORY}{place}?{following}"
-        return {"Link": f'<{next_page}>; rel="next", <{self.url}/last>; rel="last"'}
+        links = link_to_next(found, query, f"{self.url}/repos/{REPOSITORY}{place}", size=30)
+        return {name: f'{link}, <{self.url}/last>; rel="last"' for name, link in links.items()}
 
     def _create_comment(self, query: dict[str, str], value: Any, number: str) -> Reply:
         refused = self._refuses_body(value)
@@ -418,12 +375,8 @@ class FakeGitHub:
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
-    value: dict[str, Any] = {
-        "message": message,
-        "documentation_url": "https://docs.github.com/rest",
-        "status": str(status),
-    }
-    return Reply(status, value, headers or {})
+    more = {"documentation_url": "https://docs.github.com/rest", "status": str(status)}
+    return Reply(status, {"message": message, **more}, headers or {})
 
 
 def _not_accessible() -> Reply:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
+from tests.fakes.server import FakePlatform, Reply, Seen, error, link_to_next, next_fault, page_of, send
 
 TOKEN = "glpat-" + "S3cretToken" * 3
 JOB_TOKEN = "glcbt-" + "S3cretJobToken" * 3
@@ -29,7 +28,7 @@ _EXCLUDED = re.compile(r"^```.+?\n```$|^<!--.+?-->$", re.MULTILINE | re.DOTALL)
 _QUICK_ACTION = re.compile(r"^\s*/[a-z_]+", re.MULTILINE)
 
 
-class FakeGitLab:
+class FakeGitLab(FakePlatform):
     """Use as a context manager; `url` is the API's address.
 
     Args:
@@ -38,10 +37,8 @@ class FakeGitLab:
     """
 
     def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
+        super().__init__(self._request, self._storage)
         self.contract, self.prefix = contract, prefix
-        self.violations: list[str] = []
-        self.requests: list[Seen] = []
-        self.faults: list[Fault] = []
         self.scopes = {"api"}
         self.premium = True
         self.pipelines: dict[int, dict[str, Any]] = {}
@@ -55,42 +52,20 @@ class FakeGitLab:
         """Where branches point."""
         self.head = "c" * 40
         self.on_create: Callable[[], None] | None = None
-        self._lock = threading.RLock()
-        self._servers: list[ThreadingHTTPServer] = []
-
-    def __enter__(self) -> FakeGitLab:
-        self._servers = [serve(self._request), serve(self._storage)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
 
     @property
     def url(self) -> str:
         return f"{self._host(0)}{self.prefix}/api/v4"
-
-    def _host(self, number: int) -> str:
-        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
 
     # What tests prepare
 
     def add_pipeline(self, number: int, **fields: Any) -> int:
         """A finished pipeline of a push to main, unless `fields` say otherwise."""
         self.pipelines[number] = {
-            "id": number,
-            "iid": number,
-            "project_id": PROJECT,
-            "sha": f"{number:040x}",
-            "ref": "main",
-            "status": "success",
-            "source": "push",
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "updated_at": "2026-01-12T08:05:00.000Z",
-            "web_url": f"{WEB}/-/pipelines/{number}",
-            **fields,
-        }
+            "id": number, "iid": number, "project_id": PROJECT, "sha": f"{number:040x}", "ref": "main",
+            "status": "success", "source": "push", "created_at": "2026-01-12T08:00:00.000Z",
+            "updated_at": "2026-01-12T08:05:00.000Z", "web_url": f"{WEB}/-/pipelines/{number}", **fields,
+        }  # fmt: skip
         return number
 
     def add_job(self, pipeline: int, files: dict[str, bytes] | None, **fields: Any) -> int:
@@ -100,49 +75,27 @@ class FakeGitLab:
         log = {"file_type": "trace", "size": 9, "filename": "job.log", "file_format": None}
         archive = {"file_type": "archive", "size": 999, "filename": "artifacts.zip", "file_format": "zip"}
         self.jobs[number] = {
-            "id": number,
-            "status": "success",
-            "name": "agent-eval",
-            "stage": "test",
-            "ref": row["ref"],
-            "tag": False,
-            "allow_failure": False,
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "web_url": f"{WEB}/-/jobs/{number}",
-            "pipeline": row,
-            "artifacts": [log] if files is None else [archive, log],
-            "artifacts_expire_at": None,
-            **fields,
-        }
+            "id": number, "status": "success", "name": "agent-eval", "stage": "test", "ref": row["ref"],
+            "tag": False, "allow_failure": False, "created_at": "2026-01-12T08:00:00.000Z",
+            "web_url": f"{WEB}/-/jobs/{number}", "pipeline": row,
+            "artifacts": [log] if files is None else [archive, log], "artifacts_expire_at": None, **fields,
+        }  # fmt: skip
         self.files[number] = files or {}
         return number
 
     def add_note(self, body: str, *, author: int = ACCOUNT, system: bool = False) -> int:
         """A note on the merge request."""
         number = 700 + len(self.notes)
-        self.notes[number] = {
-            "id": number,
-            "body": body,
-            "author": {"id": author, "username": f"user{author}", "name": "A user", "state": "active"},
-            "created_at": "2026-01-12T08:00:00.000Z",
-            "updated_at": "2026-01-12T08:00:00.000Z",
-            "system": system,
-        }
+        times = dict.fromkeys(("created_at", "updated_at"), "2026-01-12T08:00:00.000Z")
+        who = {"id": author, "username": f"user{author}", "name": "A user", "state": "active"}
+        self.notes[number] = {"id": number, "body": body, "author": who, **times, "system": system}
         return number
-
-    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
-        """Answer requests whose path matches the regular expression with `status`."""
-        self.faults.append(Fault(method, path, status, times, **fields))
 
     # What tests look at
 
     def bodies(self) -> list[str]:
         """The notes on the merge request, the oldest first."""
         return [row["body"] for row in self.notes.values()]
-
-    def count(self, method: str, path: str) -> int:
-        """How many requests matched."""
-        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
 
     # The servers
 
@@ -158,13 +111,12 @@ class FakeGitLab:
             problems = self._problems(handler.command, described, query, body, credential)
             self.violations += problems
             reply = (
-                _error(422, "not what the description says")
+                error(422, "not what the description says")
                 if problems
                 else self._faulty(handler.command, path, dict(query), value, credential)
             )
-            data = (reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()) * (
-                reply.status != 204
-            )
+            data = reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()
+            data = b"" if reply.status == 204 else data
             if self.contract is not None and not problems and not isinstance(reply.value, bytes):
                 answer = data or b"{}"
                 self.violations += self.contract.answer_problems(
@@ -190,25 +142,25 @@ class FakeGitLab:
     def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
         fault = next_fault(self.faults, method, path)
         if fault is not None and not fault.carried_out:
-            return _error(fault.status, fault.message, fault.headers)
+            return error(fault.status, fault.message, fault.headers)
         reply = self._answer(method, path, query, value, credential)
-        return reply if fault is None else _error(fault.status, fault.message, fault.headers)
+        return reply if fault is None else error(fault.status, fault.message, fault.headers)
 
     def _answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
         if not credential:
-            return _error(401, "401 Unauthorized")
+            return error(401, "401 Unauthorized")
         if method != "GET" and "api" not in self.scopes:
-            return _error(403, "insufficient_scope")
+            return error(403, "insufficient_scope")
         if path == "/user":
             return Reply(200, {"id": ACCOUNT, "username": "bot", "name": "Bot", "state": "active"})
         for wanted, pattern, answer in self._routes():
             found = re.fullmatch(rf"/projects/(?:{PROJECT}|acme%2Fshop){pattern}", path)
             if wanted == method and found:
                 if credential == "job_token" and not self.premium and not re.search("notes|branches", path):
-                    return _error(404, "404 Project Not Found")
+                    return error(404, "404 Project Not Found")
                 reply: Reply = answer(query, value, *found.groups())
                 return reply
-        return _error(404, "404 Not found")
+        return error(404, "404 Not found")
 
     def _routes(self) -> list[tuple[str, str, Callable[..., Reply]]]:
         return [
@@ -237,7 +189,7 @@ class FakeGitLab:
 
     def _jobs_of(self, query: dict[str, str], value: Any, number: str) -> Reply:
         if int(number) not in self.pipelines:
-            return _error(404, "404 Not found")
+            return error(404, "404 Not found")
         rows = [row for row in self._finished() if row["pipeline"]["id"] == int(number)]
         return Reply(200, page_of(rows, query), self._link(rows, query, f"/pipelines/{number}/jobs"))
 
@@ -251,27 +203,21 @@ class FakeGitLab:
 
     def _artifact(self, query: dict[str, str], value: Any, number: str, path: str) -> Reply:
         if unquote(path) not in self.files.get(int(number), {}):
-            return _error(404, "404 Not found")
+            return error(404, "404 Not found")
         return Reply(302, b"", {"Location": f"{self._host(1)}/{number}/{path}?sig=SignedQuery"})
 
     def _branch(self, query: dict[str, str], value: Any, quoted: str) -> Reply:
         name = unquote(quoted)
         if name not in self.branches:
-            return _error(404, "404 Branch Not Found")
+            return error(404, "404 Branch Not Found")
         return Reply(200, {"name": name, "commit": {"id": self.branches[name]}})
 
     def _merge_request(self, query: dict[str, str], value: Any) -> Reply:
         row = {
-            "id": 70,
-            "iid": 7,
-            "project_id": PROJECT,
-            "state": "opened",
-            "source_branch": "topic",
-            "target_branch": "main",
-            "source_project_id": PROJECT,
-            "target_project_id": PROJECT,
+            "id": 70, "iid": 7, "project_id": PROJECT, "state": "opened", "source_branch": "topic",
+            "target_branch": "main", "source_project_id": PROJECT, "target_project_id": PROJECT,
             "sha": self.head,
-        }
+        }  # fmt: skip
         return Reply(200, row)
 
     def _list_notes(self, query: dict[str, str], value: Any) -> Reply:
@@ -288,7 +234,7 @@ class FakeGitLab:
 
     def _update_note(self, query: dict[str, str], value: Any, number: str) -> Reply:
         if int(number) not in self.notes:
-            return _error(404, "404 Note Not Found")
+            return error(404, "404 Note Not Found")
         if self._obeys(value["body"]):
             del self.notes[int(number)]
             return Reply(202, {"commands_changes": {}, "summary": ["Merged."]})
@@ -305,11 +251,7 @@ class FakeGitLab:
         return bool(found)
 
     def _link(self, rows: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
-        size, page = int(query.get("per_page", "20")), int(query.get("page", "1"))
-        if page * size >= len(rows):
-            return {}
-        following = urlencode({**query, "per_page": size, "page": page + 1})
-        return {"Link": f'<{self.url}/projects/{PROJECT}{place}?{following}>; rel="next"'}
+        return link_to_next(rows, query, f"{self.url}/projects/{PROJECT}{place}", size=20)
 
     def _storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         parts = urlsplit(handler.path)
@@ -321,7 +263,3 @@ class FakeGitLab:
             return send(handler, 400, b"", {})
         number, _, path = parts.path.strip("/").partition("/")
         return send(handler, 200, self.files[int(number)][unquote(path)], {})
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
-    return Reply(status, {"message": message}, headers or {})

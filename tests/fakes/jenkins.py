@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.fakes.server import send, serve
+from tests.fakes.server import Served, send
 
 EVIDENCE = "agent-eval-out/evidence.zip"
 TOKEN = "11" + "a1b2c3d4" * 4
@@ -17,10 +17,11 @@ TREE = "builds[number,result,url,timestamp,artifacts[relativePath],actions[lastB
 FOLDER = "/ci/job/team/job/shop"
 
 
-class FakeJenkins:
+class FakeJenkins(Served):
     """Use as a context manager; `url` is the address of its host."""
 
     def __init__(self) -> None:
+        super().__init__(self._request)
         self.builds: dict[str, list[dict[str, Any]]] = {}
         """Builds by the path of their job, the newest first."""
         self.files: dict[str, bytes] = {}
@@ -28,17 +29,9 @@ class FakeJenkins:
         self.violations: list[str] = []
         self.paths: list[str] = []
 
-    def __enter__(self) -> FakeJenkins:
-        self._server = serve(self._request)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._host()
 
     def add_build(
         self, job: str, number: int, commit: str, data: bytes | None, result: str | None = "SUCCESS"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.fakes.server import serve
+from tests.fakes.server import Served
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Asked:
     body: bytes
 
 
-class JsonServer:
+class JsonServer(Served):
     """Gives its answers (status, headers, body) one after the other, the last one again and again.
 
     The status 0 closes the connection instead. `{self}` in a header is the server's own origin. `hang` waits
@@ -31,10 +31,11 @@ class JsonServer:
     """
 
     def __init__(self) -> None:
+        super().__init__(self._answer)
         self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"{}")]
         self.asked: list[Asked] = []
         self.hang, self.breaks = 0.0, False
-        self._server = serve(self._answer)
+        self._start()
 
     def _answer(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
         self.asked.append(Asked(handler.command, handler.path, dict(handler.headers), data))
@@ -62,15 +63,8 @@ class JsonServer:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._host()
 
     @property
     def url(self) -> str:
         return f"{self.origin}/agent"
-
-    def __enter__(self) -> JsonServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()

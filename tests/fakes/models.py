@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.fakes.server import serve
+from tests.fakes.server import Served
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Step:
     usage: tuple[int, int] = (100, 10)
 
 
-class FakeModel:
+class FakeModel(Served):
     """A server with its script; remembers the requests.
 
     Attributes:
@@ -49,11 +49,12 @@ class FakeModel:
     path = ""
 
     def __init__(self, *script: Step) -> None:
+        super().__init__(self.handle)
         self.script = list(script) or [Step(text="hello")]
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str | None] = []
         self._lock = threading.Lock()
-        self._server = serve(self.handle)
+        self._start()
 
     @property
     def base_url(self) -> str:
@@ -62,14 +63,7 @@ class FakeModel:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> FakeModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        return self._host()
 
     def handle(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
         request = json.loads(data)
@@ -166,17 +160,11 @@ class FakeOpenAi(FakeModel):
             message["tool_calls"] = calls
         finish = "tool_calls" if calls else "stop"
         return {
-            "id": f"chatcmpl-{number}",
-            "object": "chat.completion",
-            "model": f"{request['model']}-2026",
+            "id": f"chatcmpl-{number}", "object": "chat.completion", "model": f"{request['model']}-2026",
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": {
-                "prompt_tokens": step.usage[0],
-                "completion_tokens": step.usage[1],
-                "total_tokens": sum(step.usage),
-                "prompt_tokens_details": {"cached_tokens": 5},
-            },
-        }
+            "usage": {"prompt_tokens": step.usage[0], "completion_tokens": step.usage[1],
+                      "total_tokens": sum(step.usage), "prompt_tokens_details": {"cached_tokens": 5}},
+        }  # fmt: skip
 
 
 class FakeAnthropic(FakeModel):
@@ -209,19 +197,12 @@ class FakeAnthropic(FakeModel):
             for position, (tool, arguments) in enumerate(step.calls)
         ]
         return {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": f"{request['model']}-2026",
-            "content": content,
+            "id": f"msg_{number}", "type": "message", "role": "assistant",
+            "model": f"{request['model']}-2026", "content": content,
             "stop_reason": "tool_use" if step.calls else "end_turn",
-            "usage": {
-                "input_tokens": step.usage[0] - 5,
-                "output_tokens": step.usage[1],
-                "cache_read_input_tokens": 5,
-                "cache_creation_input_tokens": 0,
-            },
-        }
+            "usage": {"input_tokens": step.usage[0] - 5, "output_tokens": step.usage[1],
+                      "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0},
+        }  # fmt: skip
 
 
 def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
+from urllib.parse import urlencode
 
 
 @dataclass
@@ -63,6 +64,19 @@ def page_of(rows: list[Any], query: dict[str, str]) -> list[Any]:
     return rows[(page - 1) * size : page * size]
 
 
+def link_to_next(rows: list[Any], query: dict[str, str], address: str, *, size: int) -> dict[str, str]:
+    """The header of a page that another one follows; `size` is that of a page unless the query says so."""
+    size, page = int(query.get("per_page", size)), int(query.get("page", "1"))
+    if page * size >= len(rows):
+        return {}
+    following = urlencode({**query, "per_page": size, "page": page + 1})
+    return {"Link": f'<{address}?{following}>; rel="next"'}
+
+
+def error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
+    return Reply(status, {"message": message}, headers or {})
+
+
 def send(
     handler: BaseHTTPRequestHandler,
     status: int,
@@ -103,3 +117,49 @@ def serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingH
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     return server
+
+
+class Served:
+    """Servers on localhost, one for each way to answer, for as long as the context manager is open."""
+
+    def __init__(self, *answers: Callable[[BaseHTTPRequestHandler, bytes], None]) -> None:
+        self._answers = answers
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def _host(self, number: int = 0) -> str:
+        """The address of a server."""
+        return f"http://127.0.0.1:{self._servers[number].server_address[1]}"
+
+    def _start(self) -> None:
+        self._servers = self._servers or [serve(answer) for answer in self._answers]
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+
+class FakePlatform(Served):
+    """The API of a platform: it remembers its requests, and answers some with a fault.
+
+    `violations` has what differs from the platform's description.
+    """
+
+    def __init__(self, *answers: Callable[[BaseHTTPRequestHandler, bytes], None]) -> None:
+        super().__init__(*answers)
+        self.violations: list[str] = []
+        self.requests: list[Seen] = []
+        self.faults: list[Fault] = []
+        self._lock = threading.RLock()
+
+    def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
+        """Answer requests whose path matches the regular expression with `status`."""
+        self.faults.append(Fault(method, path, status, times, **fields))
+
+    def count(self, method: str, path: str) -> int:
+        """How many requests matched."""
+        return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)

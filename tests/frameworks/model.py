@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.fakes.server import serve
+from tests.fakes.server import send, serve
 
 FOUND = "It is 18 °C in Lisbon; order 7 is delayed."
 ORDER = {"status": "delayed", "celsius": 18}
@@ -148,25 +148,14 @@ def _completion(model: str, answer: Answer, number: int) -> dict[str, Any]:
             for position, (name, arguments) in enumerate(answer.calls)
         ]
     return {
-        "id": f"chatcmpl-{number}",
-        "created": 1767000000,
-        "object": "chat.completion",
+        "id": f"chatcmpl-{number}", "created": 1767000000, "object": "chat.completion",
         "model": f"{model}-2026",
-        "choices": [
-            {
-                "index": 0,
-                "message": message,
-                "finish_reason": "tool_calls" if answer.calls else answer.finish,
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "total_tokens": 120,
-            "prompt_tokens_details": {"cached_tokens": 64},
-            "completion_tokens_details": {"reasoning_tokens": 8},
-        },
-    }
+        "choices": [{"index": 0, "message": message,
+                     "finish_reason": "tool_calls" if answer.calls else answer.finish}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
+                  "prompt_tokens_details": {"cached_tokens": 64},
+                  "completion_tokens_details": {"reasoning_tokens": 8}},
+    }  # fmt: skip
 
 
 def _stream(handler: BaseHTTPRequestHandler, chat: dict[str, Any]) -> None:
@@ -180,7 +169,7 @@ def _stream(handler: BaseHTTPRequestHandler, chat: dict[str, Any]) -> None:
         {**chunk, "choices": [], "usage": usage},
     ]
     text = "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
-    _send_bytes(handler, text.encode(), "text/event-stream", 200)
+    send(handler, 200, text.encode(), {"Content-Type": "text/event-stream"})
 
 
 def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -217,38 +206,16 @@ def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
         ]
     is_cut = answer.finish == "length"
     return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "created_at": 1767000000,
-        "model": f"{model}-2026",
-        "output": output,
-        "status": "incomplete" if is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "error": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
-        "usage": {
-            "input_tokens": 100,
-            "output_tokens": 20,
-            "total_tokens": 120,
-            "input_tokens_details": {"cached_tokens": 64},
-            "output_tokens_details": {"reasoning_tokens": 8},
-        },
-    }
+        "id": f"resp_{number}", "object": "response", "created_at": 1767000000, "model": f"{model}-2026",
+        "output": output, "status": "incomplete" if is_cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None, "error": None,
+        "instructions": None, "metadata": {}, "parallel_tool_calls": True, "temperature": 1.0,
+        "tool_choice": "auto", "tools": [], "top_p": 1.0,
+        "usage": {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
+                  "input_tokens_details": {"cached_tokens": 64},
+                  "output_tokens_details": {"reasoning_tokens": 8}},
+    }  # fmt: skip
 
 
 def _send(handler: BaseHTTPRequestHandler, value: Any, status: int = 200) -> None:
-    _send_bytes(handler, json.dumps(value).encode(), "application/json", status)
-
-
-def _send_bytes(handler: BaseHTTPRequestHandler, data: bytes, media_type: str, status: int) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", media_type)
-    handler.send_header("Content-Length", str(len(data)))
-    handler.end_headers()
-    handler.wfile.write(data)
+    send(handler, status, json.dumps(value).encode(), {"Content-Type": "application/json"})

@@ -36,47 +36,23 @@ PACKAGES = {
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
     {"case_id": "hello", "input": "Hello!", "regex_patterns": ["Hello"]},
-    {
-        "case_id": "weather",
-        "input": "How is the weather in Lisbon?",
-        "policy": {"required_tools": ["get_weather"]},
-        "regex_patterns": ["18 °C"],
-    },
-    {
-        "case_id": "parallel",
-        "input": "How is the weather, and where is order 7?",
-        "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
-        "expected_output": FOUND,
-    },
-    {
-        "case_id": "contract",
-        "input": "Where is order 7?",
-        "tool_contracts": {"lookup_order": {"args_schema": {"properties": {"number": {"const": 7}}}}},
-        "policy": {"required_tools": ["lookup_order"]},
-    },
-    {
-        "case_id": "forbidden",
-        "input": "Where is order 8?",
-        "policy": {"required_tools": [], "forbidden_tools": ["lookup_order"]},
-    },
-    {
-        "case_id": "delete",
-        "input": "Delete my account.",
-        "policy": {"required_tools": [], "forbidden_tools": ["delete_account"]},
-        "regex_patterns": ["confirm"],
-    },
-    {
-        "case_id": "raises",
-        "input": "Where is order 13?",
-        "policy": {"required_tools": ["lookup_order"]},
-        "regex_patterns": ["order"],
-    },
-    {
-        "case_id": "turns",
-        "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
-        "regex_patterns": ["You are Ada"],
-    },
-]
+    {"case_id": "weather", "input": "How is the weather in Lisbon?",
+     "policy": {"required_tools": ["get_weather"]}, "regex_patterns": ["18 °C"]},
+    {"case_id": "parallel", "input": "How is the weather, and where is order 7?",
+     "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
+     "expected_output": FOUND},
+    {"case_id": "contract", "input": "Where is order 7?",
+     "tool_contracts": {"lookup_order": {"args_schema": {"properties": {"number": {"const": 7}}}}},
+     "policy": {"required_tools": ["lookup_order"]}},
+    {"case_id": "forbidden", "input": "Where is order 8?",
+     "policy": {"required_tools": [], "forbidden_tools": ["lookup_order"]}},
+    {"case_id": "delete", "input": "Delete my account.",
+     "policy": {"required_tools": [], "forbidden_tools": ["delete_account"]}, "regex_patterns": ["confirm"]},
+    {"case_id": "raises", "input": "Where is order 13?", "policy": {"required_tools": ["lookup_order"]},
+     "regex_patterns": ["order"]},
+    {"case_id": "turns", "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
+     "regex_patterns": ["You are Ada"]},
+]  # fmt: skip
 
 
 def have(name: str) -> bool:
@@ -167,23 +143,15 @@ def run_of(model: str, tmp_path: Path) -> Any:
         suite.write_text(text)
         ran.write_text("")
         environ = {
-            **os.environ,
-            "OPENAI_BASE_URL": model,
-            "OPENAI_API_BASE": model,
-            "OPENAI_API_KEY": "x",
+            **os.environ, "OPENAI_BASE_URL": model, "OPENAI_API_BASE": model, "OPENAI_API_KEY": "x",
             "RAN": str(ran),
-        }
+        }  # fmt: skip
         agent = f"{kind} {AGENTS}/my_{framework}.py:{name}".replace("python: ", "python:")
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
         command += ["--set", "limits.attempt.seconds=600"]  # many import a lot, for each attempt of a program
         done = subprocess.run(
-            [*command, *options],
-            env=environ,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [*command, *options], env=environ, cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         return Run(done.returncode, done.stdout + done.stderr, out, ran.read_text().split())
 
     return lambda framework: functools.partial(run_agent, framework)
@@ -223,13 +191,10 @@ STUBBED = {
 def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
     done = run("good", [CASES[2], CASES[6]])
     assert done.told("parallel") == [
-        ("message", CASES[2]["input"]),
-        ("tool_call", "get_weather"),
-        ("tool_call", "lookup_order"),
-        ("tool_result", "get_weather"),
-        ("tool_result", "lookup_order"),
+        ("message", CASES[2]["input"]), ("tool_call", "get_weather"), ("tool_call", "lookup_order"),
+        ("tool_result", "get_weather"), ("tool_result", "lookup_order"),
         ("message", CASES[2]["expected_output"]),
-    ]
+    ]  # fmt: skip
     _, call, order, weather_result, *_, answer = done.events("parallel")
     assert (call["input"], order["input"]) == ({"city": "Lisbon"}, {"number": 7})
     usage = {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64, "reasoning_tokens": 8}

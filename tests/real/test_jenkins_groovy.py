@@ -156,7 +156,7 @@ SHOWS = 'env | grep -E "^(AGENT_EVAL|HOME)" | sort; exit {code}'
 def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", SHOWS.format(code=code))
     built = agent.step(
-        "[suite: 'a.json', max_regressed_cases: 0, 'min-pass-rate': 0.9, set: 'ci.html_report=false', "
+        "[suite: 'a.json', max_regressed_cases: 0, 'min-pass-rate': 0.9, set: 'baseline.required=false', "
         "label: ['model=a', 'seed=1'], out: 'left', image: 'ci.example/ae@sha256:4f']"
     )
     assert built.result == result, built.log
@@ -167,7 +167,7 @@ def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str,
         "AGENT_EVAL_MAX_REGRESSED_CASES=0",
         "AGENT_EVAL_MIN_PASS_RATE=0.9",
         "AGENT_EVAL_OUT=left",
-        "AGENT_EVAL_SET=ci.html_report=false",
+        "AGENT_EVAL_SET=baseline.required=false",
         "AGENT_EVAL_SUITE=a.json",
         "HOME=/tmp",
     ]

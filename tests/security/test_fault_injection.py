@@ -26,7 +26,7 @@ from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.trust import open_trusted
 from agent_eval.registry.store import RegistryStore
-from agent_eval.storage.journal import JournalContents, whole_lines
+from agent_eval.storage.journal import Journal, whole_lines
 from tests.e2e.program import CLOCK, tree
 from tests.extent import FULL, NIGHTLY, amount
 from tests.factories import make_case, make_suite
@@ -90,7 +90,10 @@ def loop_holds(place: Path, code: int, unlisted: bool) -> None:
     if code == 0:
         assert open_pack(place / "loop").case_ids() == CASES
     if journal.exists():
-        assert JournalContents.of(journal).damaged == 0
+        opened = Journal.resume(journal)
+        if opened is not None:
+            with opened:
+                assert opened.damaged == 0
     if code != 0:
         assert max(Counter(calls(place)).values(), default=0) <= 1
 

@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, Self, TextIO, final
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, Literal, Self, TextIO, final
 
 from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
+from agent_eval.ci.platforms.rest import Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
-from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.operations.environment import git_commit
 from agent_eval.operations.packs import ARCHIVE_NAME
@@ -86,15 +84,6 @@ class Reporter:
         self.log_note("error", self._in_one_line(text))
 
     @final
-    def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
-        """Show a sentence at a line of a file under review, where the platform can.
-
-        The path is relative to the top of the checkout, with `/`; lines count from 1. `fails` says whether it
-        is one of the reasons why the job fails.
-        """
-        self.log_at_line("error" if fails else "warning", self._in_one_line(text), path, line or 1)
-
-    @final
     def write_summary(self, markdown: str) -> None:
         """Append to the full report, on platforms that show one."""
         self.keep_summary(self._redacted(markdown))
@@ -115,9 +104,6 @@ class Reporter:
         """Print a sentence that must be seen."""
         self.log_prose(f"{kind.capitalize()}: {text}")
 
-    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
-        """Do nothing: a log shows no file, and the report names the cases."""
-
     def keep_summary(self, markdown: str) -> None:
         """Do nothing: the report among the artifacts is all there is."""
 
@@ -137,12 +123,12 @@ class Platform(Reporter):
     """Tells of settings that cannot be read; None where that is the caller's task."""
 
     @staticmethod
-    def comments_on(change: HostedChange) -> Comments | None:
-        """Open the comments of a change that this platform hosts, for a job on another one.
+    def comments_on(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
+        """Open the comments of a change, for a job on another platform, by that job's own settings.
 
-        None where it does not host the change, or there is no token.
+        None for a page that is not of this platform, and without a token.
         """
-        del change
+        del page, own, connect
         return None
 
     def __init__(
@@ -196,19 +182,19 @@ class Platform(Reporter):
         """
         raise NotImplementedError
 
-    def run_named(self, number: int) -> EarlierRun:
-        """Find the run that the user named, of this repository's own code; errors as for `earlier_runs`."""
+    @final
+    def run_named(self, number: int, asked: Asked) -> EarlierRun:
+        """Find the run that the user named, of this repository's code; `RemoteError` as `earlier_runs`."""
+        noun = self.spec.words.earlier_run
+        why = f"There is no {noun} {number} of this repository's own code among the newest ones."
         try:
-            return self.find_run(number)
-        except HttpError as error:
-            if error.status != NOT_FOUND:
-                raise
-            noun = self.spec.words.earlier_run
-            raise self._no_such_run(f"There is no {noun} {number} that the token may read.") from error
-
-    def find_run(self, number: int) -> EarlierRun:
-        """Ask for one run; raises `HttpError` with the status 404 where there is none."""
-        raise NotImplementedError
+            for run in self.earlier_runs(asked):
+                if run.number == number and run.is_own_code:
+                    return run
+        except NoHistory as none:
+            why = str(none)
+        remedy = f"Correct `baseline: run:ID` (ID is the number of a {noun}), or leave it out."
+        raise UsageError(why, remedy=remedy, field="baseline")
 
     def keep_evidence(self, archive: Path) -> None:
         """Store the evidence archive for later runs, unless a later step of the pipeline does that."""
@@ -238,11 +224,6 @@ class Platform(Reporter):
         """Say why there is no comment, and where the report is."""
         report = f"The report is in the {self.spec.words.full_report}."
         return Published("refused", warning=f"{what} {why} {report}")
-
-    def _no_such_run(self, why: str) -> UsageError:
-        noun = self.spec.words.earlier_run
-        remedy = f"Correct `baseline: run:ID` (ID is the number of a {noun}), or leave it out."
-        return UsageError(why, remedy=remedy, field="baseline")
 
     def _reads(self, *, of_a_fork: str = "") -> RestApi:
         """The API that lists earlier runs.
@@ -310,31 +291,3 @@ def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWord
         full_report=spec.words.full_report,
         refused=remedies.write_from_fork if from_fork else remedies.write_comment,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostedChange:
-    """A change under review that another platform hosts than the one on which the job runs.
-
-    `own` has the platforms' own settings of the job, which hold the token.
-    """
-
-    url: str
-    own: Mapping[str, str]
-    connect: Connector
-
-    @property
-    def host(self) -> str:
-        """The host of the page, with its port where it states one."""
-        return urlsplit(self.url).netloc.rpartition("@")[2].lower()
-
-    def api_address(self, api_url: str, *, public: str, of_public: str) -> str | None:
-        """Choose the API to which the token is sent: never to a host that only the change's address names.
-
-        `api_url` is as the user gave it, and may be empty; `public` and `of_public` are the public service's
-        host and API. None where the user has to give the address.
-        """
-        if api_url:
-            # It is on the host of the pages, or on `api.` before it.
-            return api_url if urlsplit(api_url).netloc.lower() in (self.host, f"api.{self.host}") else None
-        return of_public if self.host == public else None

@@ -185,13 +185,6 @@ class Buildkite(Platform):
             finished = (self._earlier(build) for build in builds if build.state in _JUDGED)
             yield from before_own(finished, self._number, asked)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a build that is none of a pull request."""
-        run = self._earlier(self._builds.get(_Build, f"{self._root}/{number}"))
-        if not run.is_own_code:
-            raise self._no_such_run(f"Build {number} is one of a pull request.")
-        return run
-
     def _earlier(self, build: _Build) -> EarlierRun:
         return EarlierRun(
             number=build.number,
@@ -223,9 +216,7 @@ class Buildkite(Platform):
         data = self._builds.evidence(f"{root}/{place}", label=label)
         # It proves that the transport lost nothing; who made the evidence only a signature shows.
         if hashlib.sha1(data, usedforsecurity=False).hexdigest() != artifact.sha1sum:
-            raise Withheld(
-                f"The evidence of {label} is not what Buildkite recorded; it was not used.", loud=True
-            )
+            raise Withheld(f"The evidence of {label} is not what Buildkite recorded; it was not used.")
         return data
 
     def keep_outputs(self, values: Mapping[str, str]) -> None:

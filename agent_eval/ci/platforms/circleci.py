@@ -11,10 +11,10 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import CommentWords, Marker, Published, job_of, of_pipeline, publish
+from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform
+from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.catalog import platforms
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
@@ -24,7 +24,6 @@ from agent_eval.text.escape import clean
 CIRCLECI = PlatformSpec(
     name="circleci",
     detect=lambda environ: environ.get("CIRCLECI") == "true",
-    shows_tests=True,
     words=Words(change="pull request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
         own_input(
@@ -37,12 +36,6 @@ CIRCLECI = PlatformSpec(
             "circleci-project-slug",
             "text",
             "CircleCI: the project; give `<< pipeline.project.slug >>`.",
-        ),
-        own_input(
-            "circleci-pull-request",
-            "text",
-            "Address of the pull request. Default: CIRCLE_PULL_REQUEST.",
-            hidden=True,
         ),
         own_input(
             "circleci-api-url",
@@ -182,14 +175,6 @@ class CircleCI(Platform):
                 elif is_earlier and pipeline.state == "created" and pipeline.vcs is not None:
                     yield self._earlier(pipeline, pipeline.vcs)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a pipeline whose code is this repository's."""
-        pipeline = self._pipelines.get(_Pipeline, f"{self._root}/pipeline/{number}")
-        run = self._earlier(pipeline, pipeline.vcs) if pipeline.vcs is not None else None
-        if run is None or not run.is_own_code:
-            raise self._no_such_run(f"The code of pipeline {number} is not from this repository.")
-        return run
-
     def _earlier(self, pipeline: _Pipeline, source: _Source) -> EarlierRun:
         return EarlierRun(
             number=pipeline.number,
@@ -250,26 +235,18 @@ class CircleCI(Platform):
         listed = environ.get("CIRCLE_PULL_REQUESTS") or environ.get("CIRCLE_PULL_REQUEST", "")
         pages = filter(None, (page.strip() for page in listed.split(",")))
         # Of several pages the one with the lowest number: CircleCI itself picks one at random.
-        oldest = min(pages, key=lambda page: number_in(page.rpartition("/")[2]) or 0, default=None)
-        url = self._own["circleci_pull_request"] or oldest
-        if not url:
+        page = min(pages, key=lambda page: number_in(page.rpartition("/")[2]) or 0, default=None)
+        if page is None or not self._own["github_token"]:
             return Published("none")
         of, job = of_pipeline(self._pipeline, self._job), job_of(".circleci/config.yml", self._job)
         marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1, of, job)
-        change = HostedChange(url=url, own=self._own, connect=self._connect)
         try:
-            for host in platforms():
-                comments = host.comments_on(change)
-                if comments is not None:
-                    words = CommentWords(
-                        change=host.spec.words.change, full_report=CIRCLECI.words.full_report
-                    )
-                    return publish(comments, marker, body(str(marker)), words=words)
+            opened = (host.comments_on(page, self._own, self._connect) for host in platforms())
+            comments = next(filter(None, opened), None)
         except AgentEvalError as error:
             return self._not_written(f"{error.message} {error.remedy}")
-        if not (self._own["github_token"] or self._own["gitlab_token"]):
-            return Published("none")
-        return self._not_written(
-            f"The job has no token for {clean(change.host, limit=100)}: set `github-token` or "
-            "`gitlab-token`, and for a server of your own `github-api-url` or `gitlab-api-url`."
-        )
+        if comments is None:
+            host = clean(urlsplit(page).netloc.rpartition("@")[2], limit=100)
+            why = f"The job has no token for {host}: for a server of your own set `github-api-url` as well."
+            return self._not_written(why)
+        return self._publish(comments, marker, body)

@@ -159,10 +159,6 @@ class GitHubStep(Reporter):
         """Print an annotation."""
         super().log_prose(command(kind, text, title="agent-eval"))
 
-    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
-        """Print an annotation of a line of a file."""
-        super().log_prose(command(kind, text, title="agent-eval", file=path, line=line))
-
     def _append(self, path: str, data: bytes, what: str) -> None:
         try:
             append_file(Path(path), data)
@@ -404,14 +400,6 @@ class GitHub(GitHubStep, Platform):
             runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
             yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a run of this repository."""
-        run = self._github.run(number)
-        if not self._is_of_repository(run):
-            why = f"The code of workflow run {number} is not from {self._trigger.repository}."
-            raise self._no_such_run(why)
-        return self._earlier(run, self._usable)
-
     def _is_of_repository(self, run: WorkflowRun) -> bool:
         """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
         own, head = self._repository_id, run.head_repository
@@ -439,7 +427,7 @@ class GitHub(GitHubStep, Platform):
         artifact = self._of_change(run)
         owner = artifact.workflow_run
         if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.")
         return artifact
 
     def _of_change(self, run: WorkflowRun) -> Artifact:
@@ -488,7 +476,7 @@ class GitHub(GitHubStep, Platform):
         job = job_of(workflow, self._environ.get("GITHUB_JOB", ""))
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt, job=job)
         author = self._own["comment_author"]
-        comments = PullRequestComments(self._api, event.repository, event.pull_request, author, self._base)
+        comments = PullRequestComments(self._api, event.repository, event.pull_request, author)
         return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)
 
 

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
-from agent_eval.ci.platforms.base import HostedChange
 from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, Params, RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session
@@ -31,11 +30,9 @@ USUAL_AUTHOR = "github-actions[bot]"
 ARTIFACT_SERVICE = "/twirp/github.actions.results.api.v1.ArtifactService"
 ARTIFACT_VERSION = 4
 _MAX_COMMENT_PAGES = 50
-_MAX_ARTIFACT_PAGES = 10
 _PAGE_OF_CHANGE = re.compile(
     r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
 )
-_VIEWER = "query { viewer { login } }"
 _SCOPE = "Actions.Results"
 _ALREADY_THERE = 409
 _UPLOAD_SECONDS = 600.0
@@ -165,18 +162,11 @@ class GitHubApi:
         return answer.workflow_runs
 
     def artifacts(self, run_id: int, name: str) -> list[Artifact]:
-        """List a run's artifacts of that name; there are several when attempts each uploaded one.
-
-        Older servers ignore the name and list all of the run's artifacts, over several pages.
-        """
+        """List a run's artifacts of that name; there are several when attempts each uploaded one."""
         path = f"{self._root}/actions/runs/{run_id}/artifacts"
-        params: Params = {"name": name, "per_page": PAGE}
-        artifacts: list[Artifact] = []
-        for answer in self._api.session.pages(path, params=params, max_pages=_MAX_ARTIFACT_PAGES):
-            page = self._api.validate(_Artifacts, self._api.decode(answer, path), path)
-            _refuse_missing_rows(page.artifacts, page.total_count, path)
-            artifacts += [row for row in page.artifacts if row.name == name]
-        return artifacts
+        answer = self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE})
+        _refuse_missing_rows(answer.artifacts, answer.total_count, path)
+        return [row for row in answer.artifacts if row.name == name]
 
     def download(self, artifact_id: int, *, label: str) -> bytes:
         """Download the artifact's zip. Raises as `RestApi.evidence`."""
@@ -222,8 +212,8 @@ class PullRequestComments:
     `author` is the login of the token as the user says it; empty to ask GitHub.
     """
 
-    def __init__(self, api: RestApi, repository: str, number: int, author: str, api_url: str) -> None:
-        self._api, self._author, self._api_url = api, author, api_url
+    def __init__(self, api: RestApi, repository: str, number: int, author: str) -> None:
+        self._api, self._author = api, author
         self._root, self._number = f"/repos/{repository}", number
         self._listing = f"{self._root}/issues/{number}/comments"
 
@@ -249,51 +239,39 @@ class PullRequestComments:
     def author(self) -> str:
         """The login of the token: as the user says, as GitHub says, else the usual bot.
 
-        Raises `RateLimited` where GitHub limits requests: what it would say is not known.
+        GitHub does not say the login of an app. Raises `RateLimited` where it limits requests: what it would
+        say is not known.
         """
         if self._author:
             return self._author
-        # Enterprise Server has GraphQL beside the REST API's `/api/v3`, at `/api/graphql`.
-        url = f"{self._api_url.rstrip('/').removesuffix('/v3')}/graphql"
         try:
-            answer = self._api.session.request("POST", url, json={"query": _VIEWER}, repeatable=True)
-            value = self._api.decode(answer, "/graphql")
+            return self._api.get(Author, "/user").login
         except RateLimited:
             raise
         except RemoteError:
             return USUAL_AUTHOR
-        if _is_limited(value):
-            raise RateLimited(
-                "GitHub limits requests to its GraphQL API and does not say until when.",
-                remedy="Run the job again later, or name the login in `ci.comment_author`.",
-                method="POST",
-                url=url,
-            )
-        for key in ("data", "viewer", "login"):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value if isinstance(value, str) and value else USUAL_AUTHOR
 
     def current_head(self) -> str | None:
         """The commit that the pull request points to now."""
         return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
 
 
-def _is_limited(answer: Any) -> bool:
-    """Tell whether an answer of GraphQL, with the status of a success, says that requests are limited."""
-    errors = answer.get("errors") if isinstance(answer, dict) else None
-    rows = errors if isinstance(errors, list) else []
-    return any(isinstance(row, dict) and row.get("type") == "RATE_LIMITED" for row in rows)
+def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
+    """Open the comments of a pull request, as `Platform.comments_on`.
 
-
-def pull_request_comments(change: HostedChange) -> Comments | None:
-    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token."""
-    page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["github_token"]
-    base = change.api_address(change.own["github_api_url"], public="github.com", of_public=PUBLIC_API)
-    if page is None or not token or base is None:
+    The token goes to no host that only the page's address names: to GitHub itself, or to the API that the
+    settings name, on the page's host or on `api.` before it.
+    """
+    match, token, base = _PAGE_OF_CHANGE.fullmatch(page), own["github_token"], own["github_api_url"]
+    host = urlsplit(page).netloc.lower()
+    if not base and host == "github.com":
+        base = PUBLIC_API
+    elif urlsplit(base).netloc.lower() not in (host, f"api.{host}"):
         return None
-    api = connected(change.connect, base, token)
-    number, author = int(page["number"]), change.own["comment_author"]
-    return PullRequestComments(api, page["repository"], number, author, base)
+    if match is None or not token:
+        return None
+    api = connected(connect, base, token)
+    return PullRequestComments(api, match["repository"], int(match["number"]), own["comment_author"])
 
 
 class _Created(BaseModel):

@@ -2,8 +2,7 @@
 
 GitLab executes a line that begins with `/merge`, `/close` and the like with the rights of the token that
 writes it, and its own idea of what is code differs from CommonMark's. So no line of what is written begins
-with a slash: in text it is written as an entity, and in a code block, where entities are shown as they are,
-an invisible character comes before it.
+with a slash: an invisible character comes before it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import Comment, Comments, Marker, Published, job_of, of_pipeline
+from agent_eval.ci.comment import Comment, Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -29,11 +28,11 @@ from agent_eval.ci.earlier import (
     refuse_large_archive,
 )
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
+from agent_eval.ci.platforms.base import CiRun, Platform, before_own
 from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
-from agent_eval.errors import AgentEvalError, RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import write_file
@@ -42,7 +41,6 @@ GITLAB = PlatformSpec(
     name="gitlab",
     detect=lambda environ: environ.get("GITLAB_CI") == "true",
     comment_limit=250_000,  # A quarter of what GitLab takes, which leaves room for escaped lines.
-    shows_tests=True,
     words=Words(change="merge request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
         own_input(
@@ -94,7 +92,6 @@ MAX_VALUE = 300
 """Characters of a variable for later jobs; GitLab takes five KiB in all."""
 
 _MAX_NOTE_PAGES = 50
-_OBEYED = 202
 _OWN_SOURCES = frozenset({"push", "schedule", "web", "api", "trigger"})
 """What starts a pipeline that has the project's own code; that of a merge request has its source branch's."""
 
@@ -103,11 +100,7 @@ _FINISHED_JOBS = "scope[]=success&scope[]=failed"
 _NOT_PERMITTED = frozenset({401, 403, NOT_FOUND})
 _UNSAFE = re.compile(r"[^A-Za-z0-9 ._:/@+=,#?&~-]")
 _SLASH = re.compile(r"(?m)^(\s*)/")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ZERO_WIDTH_SPACE = "\u200b"
-_PAGE_OF_CHANGE = re.compile(
-    r"https://[^/]+/(?P<project>[\w.-]+(?:/[\w.-]+)+)/-/merge_requests/(?P<number>[1-9][0-9]{0,9})"
-)
 
 
 class _Pipeline(BaseModel):
@@ -205,18 +198,6 @@ class GitLab(Platform):
             header = {"PRIVATE-TOKEN": self._token} if self._token else {"JOB-TOKEN": self._job_token}
             self._api = self._connect.open(base, header, name="GitLab", field="gitlab-api-url")
 
-    @staticmethod
-    def comments_on(change: HostedChange) -> Comments | None:
-        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token."""
-        page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
-        base = change.api_address(
-            change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
-        )
-        if page is None or not token or base is None:
-            return None
-        api = change.connect.open(base, {"PRIVATE-TOKEN": token}, name="GitLab", field="gitlab-api-url")
-        return MergeRequestNotes(api, page["project"], int(page["number"]), change.url)
-
     @cached_property
     def run(self) -> CiRun:
         """The job, as GitLab's variables describe it."""
@@ -296,16 +277,6 @@ class GitLab(Platform):
         for job in self._reads().rows(_Job, path):
             if job.name == name:
                 yield self._earlier(job.pipeline, partial(self._fetch, job))
-
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a pipeline of this project that has the job."""
-        name = self._job_name
-        job = self._newest_job(number, name)
-        if job is None:
-            raise self._no_such_run(f"Pipeline {number} has no finished job `{name}`.")
-        if job.pipeline.project_id != self._target:
-            raise self._no_such_run(f"Pipeline {number} is another project's.")
-        return self._earlier(job.pipeline, partial(self._fetch, job))
 
     def _newest_job(self, pipeline: int, name: str) -> _Job | None:
         # A job that was retried is listed once, unless GitLab is asked for all attempts.
@@ -397,37 +368,19 @@ def dotenv(values: Mapping[str, str]) -> str:
 
 
 def without_quick_actions(markdown: str) -> str:
-    r"""Rewrite every line that begins with a slash.
-
-    Example:
-        >>> without_quick_actions("All well.\n/merge")
-        'All well.\n&#47;merge'
-    """
-    lines: list[str] = []
-    fence = ""
-    for line in re.split(r"\r\n?|\n", markdown):
-        replacement = rf"\1{_ZERO_WIDTH_SPACE}/" if fence else r"\1&#47;"
-        lines.append(_SLASH.sub(replacement, line))
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        ticks, after = match.group(1), line[match.end() :]
-        if not fence:
-            fence = ticks
-        elif ticks[0] == fence[0] and len(ticks) >= len(fence) and not after.strip():
-            fence = ""
-    return "\n".join(lines)
+    """Rewrite every line that begins with a slash."""
+    return _SLASH.sub(rf"\1{_ZERO_WIDTH_SPACE}/", re.sub(r"\r\n?", "\n", markdown))
 
 
 class MergeRequestNotes:
     """The notes of one merge request, by an API with a token that may write, which the job's own may not.
 
-    The project is its number or its path; `url` is the merge request's page, empty when unknown.
+    `url` is the merge request's page, empty when unknown.
     """
 
-    def __init__(self, api: RestApi, project: int | str, iid: int, url: str) -> None:
+    def __init__(self, api: RestApi, project: int, iid: int, url: str) -> None:
         self._api, self._url = api, url
-        self._change = f"/projects/{quote(str(project), safe='')}/merge_requests/{iid}"
+        self._change = f"/projects/{project}/merge_requests/{iid}"
         self._notes = f"{self._change}/notes"
 
     def listed(self) -> Iterable[Comment]:
@@ -437,7 +390,7 @@ class MergeRequestNotes:
         return (self._comment(row) for row in rows if not row.system)
 
     def create(self, body: str) -> Comment:
-        """Write a new one; `RemoteError` where GitLab took a line of it for a quick action."""
+        """Write a new one; `RemoteError` where GitLab wrote none, as it took a line for a quick action."""
         return self._write("POST", self._notes, body)
 
     def update(self, comment_id: int, body: str) -> Comment:
@@ -457,14 +410,7 @@ class MergeRequestNotes:
         return self._api.get(_MergeRequest, self._change).sha
 
     def _write(self, method: str, path: str, body: str) -> Comment:
-        answer = self._api.session.request(method, path, json={"body": without_quick_actions(body)})
-        if answer.status == _OBEYED:
-            raise RemoteError(
-                "GitLab took a line of the note for a quick action, and there is no note now.",
-                remedy="Report this as a defect, with the evidence of this run.",
-                path=path,
-            )
-        return self._comment(self._api.validate(_Note, self._api.decode(answer, path), path))
+        return self._comment(self._api.send(_Note, method, path, {"body": without_quick_actions(body)}))
 
     def _comment(self, row: _Note) -> Comment:
         url = f"{self._url}#note_{row.id}" if self._url else ""

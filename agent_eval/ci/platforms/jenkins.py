@@ -21,7 +21,6 @@ from agent_eval.http.errors import HttpError
 JENKINS = PlatformSpec(
     name="jenkins",
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
-    shows_tests=True,
     words=Words(change="change", full_report="build's artifacts", earlier_run="build"),
     inputs=(
         own_input(
@@ -150,14 +149,6 @@ class Jenkins(Platform):
                 refused.append(error)
         if refused and len(refused) == len(branches):
             raise refused[0]
-
-    def run_named(self, number: int) -> EarlierRun:
-        """Find a build of the job that the change goes into, or of the build's own job."""
-        branch = (self.refs.target or self.refs.branch) if self._is_multibranch else None
-        for run in self._runs_of(branch):
-            if run.number == number:
-                return run
-        raise self._no_such_run(f"The newest hundred builds have no finished build {number}.")
 
     def _runs_of(self, branch: str | None) -> Iterator[EarlierRun]:
         path = urlsplit(self._job_of(branch)).path

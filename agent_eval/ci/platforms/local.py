@@ -145,17 +145,6 @@ class LocalDirectory(Platform):
                 fetch=partial(_withhold, why),
             )
 
-    def find_run(self, number: int) -> EarlierRun:
-        """Find a stored run."""
-        nothing = f"The store has no run {number} that can be read."
-        try:
-            run = self._store.run(number) if self._store is not None else None
-        except Withheld as why:
-            raise self._no_such_run(f"{nothing} {why}") from why
-        if run is None or self._store is None:
-            raise self._no_such_run(nothing)
-        return self._earlier(self._store, run)
-
     def _earlier(self, store: Store, run: StoredRun) -> EarlierRun:
         return EarlierRun(
             number=run.number,
@@ -310,7 +299,7 @@ class Store:
         try:
             data = read_bytes(self._directory(run.number) / "evidence.zip", max_bytes=run.size)
         except AgentEvalError as error:
-            raise Withheld(f"The evidence of {label} cannot be read: {error.message}", loud=True) from error
+            raise Withheld(f"The evidence of {label} cannot be read: {error.message}") from error
         return checked_archive(data, run.sha256, label)
 
     def _directory(self, number: int) -> Path:

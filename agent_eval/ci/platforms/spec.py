@@ -75,7 +75,6 @@ class PlatformSpec:
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
-        shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
 
@@ -89,7 +88,6 @@ class PlatformSpec:
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
     remedies: Remedies = Remedies()
-    shows_tests: bool = False
     alert_boxes: bool = False
 
     def keeps_from_agents(self, variable: str) -> bool:

@@ -46,7 +46,7 @@ KEYS = {
     "container-image": "labels.container_image", "git-commit": "labels.git_commit",
     "dependency-lock-hash": "labels.dependency_lock_hash", "layout": "evidence.layout",
     "title": "ci.title", "comment": "ci.comment", "comment-id": "ci.comment_id",
-    "comment-author": "ci.comment_author", "html-report": "ci.html_report", "junit": "ci.junit",
+    "comment-author": "ci.comment_author",
     "attest": "ci.attest", "upload-evidence": "ci.upload_evidence", "fail-on": "ci.fail_on", "out": "ci.out",
 }
 """By name of an option: its key. An option that is not here cannot stand in the file, which comes with the

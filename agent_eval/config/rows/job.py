@@ -64,12 +64,8 @@ ROWS: tuple[Option, ...] = (
            metavar="DIRECTORY", default="agent-eval-out"),
     Option("title", "text", "Heading of the comment and the report.", ("ci",), goes_to="report_title",
            default="agent-eval"),
-    Option("html-report", "switch", "Also write the report as one HTML file.", of_file=("ci",),
-           default="true"),
     Option("comment", "choice", "`auto` keeps one comment on the change, `never` writes none.", ("ci",),
            default="auto", choices=("auto", "never")),
-    Option("junit", "choice", "Write verdicts as JUnit XML; `auto` where the platform shows tests.",
-           of_file=("ci",), default="auto", choices=("auto", "always", "never")),
     Option("comment-id", "text", "Name of one of several evaluations of a change.", ("ci",),
            default="default", detail="Each has its own comment; by default it derives from the job's own "
            "inputs, such as `suite` and `agent`. Letters, digits, dots, hyphens and underscores, at most "

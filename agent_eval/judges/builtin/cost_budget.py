@@ -113,8 +113,6 @@ def _unknown_reason(names: list[str], used: Spent) -> str:
     if "cost_usd" in names and used.unpriced:
         models = listed(quoted(model) for model in dict.fromkeys(used.unpriced))
         return f"{words}: no cost is recorded and there is no price for {models}"
-    if "cost_usd" in names and used.half_counted:
-        return f"{words}: some answers record only one of their two token counts"
     if used.known["total_tokens"]:
         return f"{words}: the trace does not record it for every answer"
     return f"{words}: the trace records no usage"
@@ -159,7 +157,7 @@ class Spent:
 
     `figures` are input, output and total tokens and cost in US dollars; None is unknown, never 0. `known` is
     what is known of each, even if the total is not. `unpriced` names models (or "an unnamed model") whose
-    cost is neither recorded nor known, `half_counted` those with only one of the two token counts.
+    cost is neither recorded nor known.
     """
 
     figures: dict[str, float | None]
@@ -167,7 +165,6 @@ class Spent:
     tokens_from: str
     cost_from: str = "unknown"
     unpriced: list[str] = field(default_factory=list)
-    half_counted: list[str] = field(default_factory=list)
 
 
 def spent(case: Case, trace: Trace, price: Callable[[Usage], Fraction | None]) -> Spent:
@@ -210,7 +207,7 @@ def spent(case: Case, trace: Trace, price: Callable[[Usage], Fraction | None]) -
 def _add_cost(
     total: Spent, answers: list[Usage], stated: Usage, price: Callable[[Usage], Fraction | None]
 ) -> None:
-    sources = set()
+    sources, is_whole = set(), True
     sum_of_known = Fraction(0)
     for answer in answers or [stated]:
         cost: Fraction | None = None
@@ -222,15 +219,15 @@ def _add_cost(
             cost = price(answer)
             if cost is None:
                 total.unpriced.append(answer.model or UNNAMED)
-            elif answer.token_counts < len(_TOKENS):
-                total.half_counted.append(answer.model or UNNAMED)
-            else:
+            elif answer.token_counts == len(_TOKENS):
                 sources.add("priced from tokens")
+            else:
+                is_whole = False
         sum_of_known += cost or 0
     if "cost_usd" in stated.figures and exact(stated.figures["cost_usd"]) >= sum_of_known:
         sum_of_known, sources = exact(stated.figures["cost_usd"]), {"metadata"}
-        total.unpriced, total.half_counted = [], []
-    is_known = bool(sources) and not total.unpriced and not total.half_counted
+        total.unpriced, is_whole = [], True
+    is_known = bool(sources) and not total.unpriced and is_whole
     total.known["cost_usd"] = sum_of_known
     total.figures["cost_usd"] = float(sum_of_known) if is_known else None
     if is_known:
@@ -243,7 +240,6 @@ _RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
 
 def _answers(events: Iterable[Event]) -> Iterable[Usage]:
     answers: dict[Any, Usage] = {}
-    before: Usage | None = None
     for event in events:
         usage = _usage_of(event)
         if not usage.token_counts and "cost_usd" not in usage.figures:
@@ -252,22 +248,11 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
         attributes = event.attributes
         response = next((attributes[name] for name in _RESPONSE_NAMES if attributes.get(name)), None)
         key = ("response", str(response)) if response else ("span", event.span_id or f"event {event.idx}")
-        is_anonymous = not response and not event.span_id
         if key in answers:
             answers[key].absorb(usage)
-        elif is_anonymous and before is not None and _complete_each_other(before, usage):
-            before.absorb(usage)
         else:
             answers[key] = usage
-        before = answers.get(key) if is_anonymous else None
     return answers.values()
-
-
-def _complete_each_other(before: Usage, usage: Usage) -> bool:
-    """Tell whether one has only the input and the other only the output of what must be the same answer."""
-    return before.token_counts == usage.token_counts == 1 and ("input_tokens" in before.figures) != (
-        "input_tokens" in usage.figures
-    )
 
 
 def _usage_of(event: Event) -> Usage:

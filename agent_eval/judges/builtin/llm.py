@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from agent_eval.judges.matching.criteria import (
     questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, read_listed, refusal
+from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, listed_objects, read_model, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -112,8 +111,9 @@ class LlmJudge(BaseJudge[LlmConfig]):
     def _criteria(self, case: Case) -> list[Criterion]:
         if case.metadata.get(FIELD) is None:
             return self.config.criteria
-        of_case = read_listed(Criterion, case, FIELD, example='[{"criterion": "..."}]')
-        criteria = [*self.config.criteria, *of_case]
+        of_case = listed_objects(case, FIELD, example='[{"criterion": "..."}]')
+        stated = (read_model(Criterion, item, case=case, field=field) for field, item in of_case)
+        criteria = [*self.config.criteria, *stated]
         if len(criteria) > MOST_CRITERIA:
             words, remedy = f"it has more than {MOST_CRITERIA} criteria", "Divide the case."
             raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
@@ -135,13 +135,13 @@ class LlmJudge(BaseJudge[LlmConfig]):
             return self.inconclusive(case, words)
         model = self._source()
         described, earned = model.describe(), self._source.earned()
-        questions = questions_on(case, trace, transcript, criteria)
+        questions = questions_on(case, transcript, criteria)
         judged = []
         for criterion, decision in zip(criteria, self._decide(model, questions), strict=True):
             key = criterion_digest(described, criterion.criterion)
             is_advisory = criterion.advisory and key not in earned
             judged.append(_Judged(criterion, decision, key, is_advisory, _quotes(decision, transcript)))
-        return self._verdict_on(case, judged, self._evidence(judged, described, trace))
+        return self._verdict_on(case, judged, self._evidence(judged, described))
 
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
@@ -170,9 +170,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
                 decisions += [decision.result() for decision in asked]
         return decisions
 
-    def _evidence(
-        self, judged: Sequence[_Judged], described: Mapping[str, Any], trace: Trace
-    ) -> dict[str, Any]:
+    def _evidence(self, judged: Sequence[_Judged], described: Mapping[str, Any]) -> dict[str, Any]:
         """Describe every criterion with its votes, and what judging cost."""
         replies = [reply for each in judged for vote in each.decision.votes for reply in vote.replies]
         named = {"model": self.config.model} if self.config.model else {}
@@ -183,10 +181,6 @@ class LlmJudge(BaseJudge[LlmConfig]):
         }
         if described.get("provider") == SCRIPTED:
             evidence["judging"]["scripted"] = 1
-        agents = {event.model for event in trace if event.model}
-        if family := same_family((reply.model for reply in replies), agents):
-            evidence["warnings"] = [f"judge and agent are both models of the family {family}"]
-            evidence["judging"]["same_family"] = 1
         return evidence
 
     def _verdict_on(self, case: Case, judged: Sequence[_Judged], evidence: dict[str, Any]) -> Verdict:
@@ -301,36 +295,3 @@ def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
         "saved_usd": _use(reused).get("cost_usd"),
     }
     return judging | {name: figure for name, figure in figures.items() if figure is not None}
-
-
-_FAMILIES = {
-    "GPT": re.compile(r"(?:^|[/._-])(?:gpt|chatgpt|o[1-9])(?=[-_.\d]|$)"),
-    "Claude": re.compile(r"claude|(?:^|[/.])(?:sonnet|opus|haiku)(?=$|[-\d])"),
-    "Gemini": re.compile(r"gemini|gemma"),
-    "Llama": re.compile(r"llama"),
-    "Mistral": re.compile(r"mistral|mixtral|ministral|codestral|magistral"),
-    "Qwen": re.compile(r"qwen|qwq"),
-    "DeepSeek": re.compile(r"deepseek"),
-    "Grok": re.compile(r"grok"),
-    "Command": re.compile(r"command-[ar]|(?:^|/)cohere"),
-}
-
-
-def family_of(model: str) -> str | None:
-    """Return the family of a model by its name; None if it is unknown.
-
-    Example:
-        >>> family_of("openai/gpt-5-mini-2026"), family_of("us.anthropic.claude-sonnet-4-5")
-        ('GPT', 'Claude')
-        >>> family_of("small") is None
-        True
-    """
-    name = model.casefold()
-    return next((family for family, pattern in _FAMILIES.items() if pattern.search(name)), None)
-
-
-def same_family(judges: Iterable[str | None], agents: Iterable[str]) -> str | None:
-    """Return a family that a judge and an agent have in common; None if there is none."""
-    ours = {family_of(model) for model in judges if model}
-    theirs = {family_of(model) for model in agents}
-    return min((family for family in ours & theirs if family is not None), default=None)

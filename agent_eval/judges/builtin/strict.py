@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.contracts.aui import StrictKind, is_missing
+from agent_eval.contracts.aui import EVALUATION_MODELS, is_missing
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.contracts.turn_facts import TurnFacts, facts_by_turn
 from agent_eval.errors import FailureKind
@@ -22,8 +21,6 @@ from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     EvaluationsConfig,
-    StrictModel,
-    VisibleText,
     clipped,
     listed,
     quoted,
@@ -32,7 +29,8 @@ from agent_eval.judges.reading import (
     NOT_OF_THE_AGENT,
     UnreadableText,
     attempt_failure,
-    read_listed,
+    listed_objects,
+    read_model,
     read_text,
     refusal,
 )
@@ -40,59 +38,8 @@ from agent_eval.text.numbers import count
 
 Outcome = Literal["passed", "failed", "error"]
 
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "escalated": (),
-    "not_escalated": (),
-    "tool_used": ("toolName",),
-    "tool_not_used": ("toolName",),
-    "param_equals": ("paramName", "paramValue"),
-    "param_exists": ("paramName",),
-    "param_not_exists": ("paramName",),
-    "escalated_due_to_error": (),
-    "not_escalated_due_to_error": (),
-    "rule_triggered": ("ruleCode",),
-    "rule_not_triggered": ("ruleCode",),
-    "integration_called": ("integrationCode",),
-}
-"""Fields that each kind requires. `beforeTurn` belongs to `tool_not_used`, and may be left out."""
-
-_OWN_FIELDS = ("toolName", "beforeTurn", "paramName", "paramValue", "ruleCode", "integrationCode")
-
-
-class StrictEvaluation(StrictModel):
-    """One strict evaluation, by the field names of AUI suites."""
-
-    strict: StrictKind
-    criterion: str | None = None
-    """The same in words, for readers."""
-    weight: float = Field(default=1.0, ge=0)
-    category: str | None = None
-    aui_logic: list[str] = Field(default_factory=list)
-    toolName: VisibleText | None = None  # noqa: N815 - the names are those of AUI suites
-    beforeTurn: int | None = Field(default=None, ge=1)  # noqa: N815
-    paramName: VisibleText | None = None  # noqa: N815
-    paramValue: Any = None  # noqa: N815
-    ruleCode: VisibleText | None = None  # noqa: N815
-    integrationCode: VisibleText | None = None  # noqa: N815
-
-    @field_validator("beforeTurn", mode="before")
-    @classmethod
-    def _whole_number(cls, value: Any) -> Any:
-        return int(value) if type(value) is float and value.is_integer() else value
-
-    @model_validator(mode="after")
-    def _has_its_fields(self) -> StrictEvaluation:
-        required = FIELDS[self.strict]
-        allowed = (*required, "beforeTurn") if self.strict == "tool_not_used" else required
-        for name in required:
-            if name not in self.model_fields_set or (name != "paramValue" and getattr(self, name) is None):
-                raise ValueError(f"{self.strict} needs {name}")
-        for name in _OWN_FIELDS:
-            if name in self.model_fields_set and name not in allowed:
-                raise ValueError(f"{name} does not belong to {self.strict}")
-        if "paramValue" in required and is_missing(self.paramValue):
-            raise ValueError("paramValue is a value that counts as missing; use param_not_exists")
-        return self
+Evaluation = Mapping[str, Any]
+"""What a case states of one strict evaluation, by the field names of AUI suites (`EVALUATION_MODELS`)."""
 
 
 class _Kind(NamedTuple):
@@ -154,19 +101,15 @@ class StrictResult:
     warnings: Sequence[str] = ()
 
 
-def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictResult:
+def check(evaluation: Evaluation, turns: Sequence[TurnFacts]) -> StrictResult:
     """Evaluate a conversation."""
     if not turns:
         return StrictResult("error", "the trace has no turns")
-    kind_id = _NEGATED.get(evaluation.strict, evaluation.strict)
-    kind, is_negation = _KINDS[kind_id], kind_id != evaluation.strict
-    name = evaluation.toolName or evaluation.paramName or evaluation.ruleCode or evaluation.integrationCode
-    before = evaluation.beforeTurn
+    kind_id = _NEGATED.get(evaluation["strict"], evaluation["strict"])
+    kind, is_negation = _KINDS[kind_id], kind_id != evaluation["strict"]
+    name = next((evaluation[field] for field in _NAMES if field in evaluation), None)
+    before = evaluation.get("beforeTurn")
     warnings = []
-    if before == 1:
-        warnings.append("beforeTurn 1 is before every turn, so this always passes")
-    elif before is not None and before > turns[-1].number:
-        warnings.append(f"beforeTurn {before} is after the last turn, which was {turns[-1].number}")
     turns = [turn for turn in turns if before is None or turn.number < before]
     notes = [turn.number for turn in turns if getattr(turn, kind.fact).note]
     if notes and kind.fact == "tools":
@@ -202,18 +145,21 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
     return StrictResult("passed" if is_negation else "failed", reason, (), near, warnings)
 
 
+_NAMES = ("toolName", "paramName", "ruleCode", "integrationCode")
+"""Fields that say what is looked for."""
+
 _Hits = tuple[list[Hit], list[Hit]]
 """Hits, and what resembles them."""
 
 
 def _known_params(
-    evaluation: StrictEvaluation, objects: Sequence[Hit], words: dict[str, str], warnings: list[str]
+    evaluation: Evaluation, objects: Sequence[Hit], words: dict[str, str], warnings: list[str]
 ) -> _Hits:
-    name, wanted = evaluation.paramName, evaluation.paramValue
+    name, wanted = evaluation["paramName"], evaluation.get("paramValue")
     like = [Hit(hit.turn, hit.event, key) for hit in objects for key in hit.value if _resembles(key, name)]
     named = [Hit(hit.turn, hit.event, hit.value[name]) for hit in objects if name in hit.value]
     known = [hit for hit in named if not is_missing(hit.value)]
-    if evaluation.strict != "param_equals":
+    if evaluation["strict"] != "param_equals":
         odd = [hit.value for hit in known if str(hit.value).strip().casefold() in _LIKE_MISSING]
         warnings += [f"{quoted(value)} counts as a value" for value in odd]
         return known, like
@@ -222,8 +168,8 @@ def _known_params(
     return [hit for hit in last if same_value(wanted, hit.value)], [*last, *like]
 
 
-def _called_integrations(evaluation: StrictEvaluation, calls: Sequence[Hit], words: dict[str, str]) -> _Hits:
-    code = evaluation.integrationCode
+def _called_integrations(evaluation: Evaluation, calls: Sequence[Hit], words: dict[str, str]) -> _Hits:
+    code = evaluation["integrationCode"]
     called = [hit for hit in calls if hit.value.code == code]
     problems = [f": {hit.value.problem}" for hit in called if hit.value.problem]
     words["successfully"] = (" successfully" if called else "") + "".join(problems[-1:])
@@ -310,18 +256,15 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         results = [check(evaluation, turns) for evaluation in evaluations]
         return self._verdict_on(case, evaluations, results)
 
-    def _verdict_on(
-        self, case: Case, evaluations: list[StrictEvaluation], results: list[StrictResult]
-    ) -> Verdict:
+    def _verdict_on(self, case: Case, evaluations: list[Evaluation], results: list[StrictResult]) -> Verdict:
         pairs = list(zip(evaluations, results, strict=True))
-        total = sum(evaluation.weight for evaluation in evaluations)
-        passed = sum(evaluation.weight for evaluation, result in pairs if result.outcome == "passed")
+        total = sum(map(_weight, evaluations))
+        passed = sum(_weight(evaluation) for evaluation, result in pairs if result.outcome == "passed")
         evidence = {"evaluations": [_evidence(*pair) for pair in pairs]}
         failed = [pair for pair in pairs if pair[1].outcome == "failed"]
         undecided = [pair for pair in pairs if pair[1].outcome == "error"]
-        reason = listed(
-            (clipped(f"{each.strict}: {result.reason}", 140) for each, result in failed or undecided), limit=2
-        )
+        reasons = (clipped(f"{each['strict']}: {result.reason}", 140) for each, result in failed or undecided)
+        reason = listed(reasons, limit=2)
         if failed:
             refs = [hit.event for _, result in failed for hit in result.hits if hit.event is not None]
             kind = FailureKind.CONTRACT_VIOLATION
@@ -331,21 +274,36 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         return self.passed(case, f"{count(len(pairs), 'strict evaluation')} passed", evidence=evidence)
 
 
-def _evaluations(case: Case) -> list[StrictEvaluation]:
-    evaluations = read_listed(StrictEvaluation, case, FIELD, example='[{"strict": "escalated"}, ...]')
-    if evaluations and not any(evaluation.weight for evaluation in evaluations):
+def _weight(evaluation: Evaluation) -> float:
+    return float(evaluation.get("weight", 1))
+
+
+def _evaluations(case: Case) -> list[Evaluation]:
+    objects = listed_objects(case, FIELD, example='[{"strict": "escalated"}, ...]')
+    evaluations = [_checked(case, field, stated) for field, stated in objects]
+    if evaluations and not any(map(_weight, evaluations)):
         words, remedy = f"every weight in metadata.{FIELD} is 0", "Give one of them a weight, or remove them."
         raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
     return evaluations
 
 
-def _evidence(evaluation: StrictEvaluation, result: StrictResult) -> dict[str, Any]:
+def _checked(case: Case, field: str, stated: dict[str, Any]) -> Evaluation:
+    kind = stated.get("strict")
+    model = EVALUATION_MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        words, known = f"{field}.strict: there is no kind {quoted(kind)}", ", ".join(EVALUATION_MODELS)
+        raise refusal(case.case_id, f"{field}.strict", words, f"Known kinds: {known}.")
+    # In a suite of conversations each has its criterion in words; here it may be left out.
+    evaluation = read_model(model, {"criterion": kind, **stated}, case=case, field=field)
+    return {name: value for name, value in evaluation.model_dump().items() if name in stated}
+
+
+def _evidence(evaluation: Evaluation, result: StrictResult) -> dict[str, Any]:
     """Describe one evaluation for readers of the evidence, turn by turn."""
-    described = evaluation.model_dump(exclude_unset=True)
     outcome = {"outcome": result.outcome, "reason": clipped(result.reason)}
     turns = [_turn(hit, counts=True) for hit in result.hits] + [_turn(near) for near in result.near]
     warnings = {"warnings": list(result.warnings)} if result.warnings else {}
-    return {**described, **outcome, "turns": turns[:EVIDENCE_LIMIT], **warnings}
+    return {**evaluation, **outcome, "turns": turns[:EVIDENCE_LIMIT], **warnings}
 
 
 def _turn(hit: Hit, *, counts: bool = False) -> dict[str, Any]:

@@ -59,8 +59,6 @@ class ArgumentRules(StrictModel):
     """Globs of places whose lists may have their items in any order: `tags`, `*.items`."""
     patterns: dict[str, str] = Field(default_factory=dict)
     """RE2 patterns by place, instead of equality."""
-    defaults: dict[str, Any] = Field(default_factory=dict)
-    """Arguments that may be left out if they would have this value."""
 
     @field_validator("patterns")
     @classmethod
@@ -129,8 +127,6 @@ class TrajectoryMatchConfig(JudgeConfig):
     """`partial` lets actual arguments have more members than expected, at every level."""
     tolerance: float = Field(default=0.0, ge=0)
     """Largest absolute difference between numbers in arguments that count as equal."""
-    ignore_failed_calls: bool = False
-    """Whether to leave out calls whose result carries an error."""
 
 
 class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
@@ -163,7 +159,7 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         if nothing_done := self.nothing_done(case, trace):
             return nothing_done
         named = {call.tool for calls in [expected.calls or [], *by_turn.values()] for call in calls}
-        read = partial(actual_calls, ignore_failed=self.config.ignore_failed_calls, named=named)
+        read = partial(actual_calls, named=named)
         actual = read(trace)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
         broken_rules = [*_forbidden(expected, trace, rules), *_miscounted(expected, actual)]
@@ -242,7 +238,7 @@ def _summary(actual: list[ActualCall], matches: list[CallMatch]) -> str:
 
 def _forbidden(expected: ExpectedTrajectory, trace: Trace, rules: CallRules) -> list[Problem]:
     """Describe forbidden uses of tools: calls, also those that failed, and results whose call is missing."""
-    uses = actual_calls(trace, ignore_failed=False)
+    uses = actual_calls(trace)
     uses += [
         ActualCall(pair.tool, pair.result.idx, None, UNRECORDED)
         for pair in trace.calls
@@ -290,18 +286,16 @@ UNRECORDED = MalformedArguments("that are not recorded", FailureKind.MISSING_OUT
 """Problem of arguments that the trace does not have; nothing is wrong with them."""
 
 
-def actual_calls(
-    trace: Trace, *, ignore_failed: bool, named: Container[str] | None = None
-) -> list[ActualCall]:
+def actual_calls(trace: Trace, *, named: Container[str] | None = None) -> list[ActualCall]:
     """Return the calls of a trace in order.
 
-    `ignore_failed` leaves out calls whose result carries an error. `named` are tools that a case names: calls
-    of the `final_output_tool` are left out if it is not among them; None leaves out none.
+    `named` are tools that a case names: calls of the `final_output_tool` are left out if it is not among
+    them; None leaves out none.
     """
     answers_by = trace.final_output_tool if named is not None else None
     calls = []
     for pair in trace.calls:
-        if pair.call is None or (ignore_failed and pair.error is not None):
+        if pair.call is None:
             continue
         if pair.tool == answers_by and named is not None and pair.tool not in named:
             continue
@@ -347,7 +341,6 @@ class CallRules:
             ignore=(*case.ignore, *expected.ignore),
             unordered=(*case.unordered, *expected.unordered),
             patterns={**case.patterns, **expected.patterns},
-            defaults={**case.defaults, **expected.defaults},
         )
         if expected.arguments is None:
             if not rules.patterns:

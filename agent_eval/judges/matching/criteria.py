@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from agent_eval.contracts import Case, Trace, canonical_json
+from agent_eval.contracts import Case, canonical_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
@@ -124,8 +124,6 @@ class Criterion(StrictModel):
     """What the author expects, as a hint for the judge."""
     reference: bool = False
     """Whether the judge also sees the case's `expected_output`."""
-    compare: bool = False
-    """Whether the agent's answer must be at least as good as the case's `expected_output`, in both orders."""
     advisory: bool = False
     """Whether it is shown and counts for nothing until the judge has been found right about it."""
 
@@ -171,7 +169,6 @@ class Question:
     Attributes:
         expectations: What the author expected, by turn.
         reference: The expected output, where the criterion wants it shown.
-        answer: The agent's answer, where the criterion compares it with the reference.
         case_id: The case, for scripts and messages; no part of the request.
     """
 
@@ -180,16 +177,12 @@ class Question:
     expectations: Mapping[int, str]
     reference: Any
     case_id: str
-    answer: Any = None
 
-    def request(self, settings: AskSettings, vote: int, *, swapped: bool = False) -> ModelRequest:
-        """Build the request of one vote, from 1. Conversation first, so that providers can cache it.
-
-        `swapped` makes the agent's answer the second of two.
-        """
-        criterion, wanted = self.criterion, self._wanted(swapped=swapped)
+    def request(self, settings: AskSettings, vote: int) -> ModelRequest:
+        """Build the request of one vote, from 1. Conversation first, so that providers can cache it."""
+        criterion, wanted = self.criterion, self._wanted()
         return ModelRequest(
-            purpose="compare" if criterion.compare else "judge",
+            purpose="judge",
             system=prompt_text(),
             messages=(Message("user", (self.transcript.text, f"{_NOTICE}\n{json_line(wanted)}")),),
             reply_schema=RULING_SCHEMA,
@@ -207,28 +200,18 @@ class Question:
             shared_prefix=True,
         )
 
-    def _wanted(self, *, swapped: bool) -> dict[str, Any]:
+    def _wanted(self) -> dict[str, Any]:
         wanted: dict[str, Any] = {"criterion": self.criterion.criterion}
         if self.criterion.expectation:
             wanted["expectation"] = self.criterion.expectation
         if self.expectations:
             wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
-        if self.criterion.compare:
-            answers = [self.reference, self.answer] if swapped else [self.answer, self.reference]
-            wanted["answer_1"], wanted["answer_2"] = answers
-            judged = 2 if swapped else 1
-            wanted["rule"] = (
-                f"passed: by the criterion, answer {judged} is at least as good as answer {3 - judged};"
-                " failed: it is worse. Neither length nor order counts."
-            )
-        elif self.reference is not None:
+        if self.reference is not None:
             wanted["reference_answer"] = self.reference
         return wanted
 
 
-def questions_on(
-    case: Case, trace: Trace, transcript: Transcript, criteria: Sequence[Criterion]
-) -> list[Question]:
+def questions_on(case: Case, transcript: Transcript, criteria: Sequence[Criterion]) -> list[Question]:
     """Pair criteria with a conversation, and with what the case's author expected of it."""
     expectations = {
         number: turn.expectation for number, turn in enumerate(case.turns, 1) if turn.expectation is not None
@@ -238,9 +221,8 @@ def questions_on(
             criterion,
             transcript,
             expectations,
-            case.expected_output if criterion.reference or criterion.compare else None,
+            case.expected_output if criterion.reference else None,
             case.case_id,
-            trace.final_output if criterion.compare else None,
         )
         for criterion in criteria
     ]
@@ -307,13 +289,7 @@ def needed_votes(votes: int) -> tuple[int, int]:
 
 
 def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
-    """Ask a model about one criterion until a majority of votes is reached.
-
-    Two answers are compared in both orders, since models prefer one place to the other: a verdict that
-    depends on the order is none.
-    """
-    if question.criterion.compare:
-        return _compare(model, question, settings)
+    """Ask a model about one criterion until a majority of votes is reached."""
     majority, most = needed_votes(settings.votes)
     votes: list[Vote] = []
     while len(votes) < most:
@@ -327,21 +303,6 @@ def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
     return Decision("inconclusive", votes, f"{len(votes)} votes of the judge have no majority")
 
 
-def _compare(model: Model, question: Question, settings: AskSettings) -> Decision:
-    if question.reference is None or question.answer is None:
-        missing = "no expected_output" if question.reference is None else "no answer of the agent"
-        return Decision("inconclusive", (), f"there is {missing} to compare")
-    votes: list[Vote] = []
-    for swapped in (False, True):
-        votes.append(_vote(model, question, settings, 1, swapped=swapped))
-        if votes[-1].ruling is None:
-            return _undecided(votes)
-    first, second = (vote.ruling for vote in votes if vote.ruling is not None)
-    if first.verdict == second.verdict:
-        return Decision(first.verdict, votes, first.reasoning)
-    return Decision("inconclusive", votes, "the judge's verdict depends on the order of the two answers")
-
-
 def _undecided(votes: list[Vote]) -> Decision:
     last = votes[-1]
     if last.too_long:
@@ -350,10 +311,8 @@ def _undecided(votes: list[Vote]) -> Decision:
     return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
 
 
-def _vote(
-    model: Model, question: Question, settings: AskSettings, number: int, *, swapped: bool = False
-) -> Vote:
-    request = question.request(settings, number, swapped=swapped)
+def _vote(model: Model, question: Question, settings: AskSettings, number: int) -> Vote:
+    request = question.request(settings, number)
     with model.alone(request):  # another trial may give the judge the same to read
         return _vote_on(model, question, request)
 

@@ -2,7 +2,8 @@
 
 A schema comes from the suite and the value from an agent; both are hostile. References reach the schema
 itself and the published meta-schemas, never a file or an address. Patterns run on RE2: jsonschema's own
-keywords pass them to Python's backtracking engine in four places, which this module replaces. It also
+keywords pass them to Python's backtracking engine in four places. Three are replaced here; the fourth,
+`unevaluatedProperties`, is refused, as is `unevaluatedItems`: both take quadratic time. It also
 replaces `uniqueItems`, which compares each item with every other, `multipleOf`, which counts in binary, and
 the choice of validator for an embedded `$schema`, which would bring the original keywords back. `format` is
 an annotation, as the drafts define it by default, and is not asserted. A schema that refers to itself
@@ -18,7 +19,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import jsonschema_specifications  # type: ignore[import-untyped]
@@ -76,8 +77,9 @@ _APPLIED_TO_MANY = ("properties", "patternProperties", "$defs", "definitions", "
 _APPLIED_IN_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _APPLIED = (
     *("items", "additionalProperties", "additionalItems", "propertyNames", "contains", "not", "if", "then"),
-    *("else", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+    *("else", "contentSchema"),
 )
+_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _LIMITS = (
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength "
     "pattern maxItems minItems uniqueItems maxContains minContains maxProperties minProperties required "
@@ -255,10 +257,19 @@ def _check_subschemas(root: Any, registry: Any) -> None:
         if not isinstance(contents, dict) or id(contents) in checked_ids:
             continue
         checked_ids.add(id(contents))
+        for keyword in _UNEVALUATED & contents.keys():
+            _refuse_unevaluated(keyword)
         _check_patterns(contents)
         references = [key for key in ("$ref", "$dynamicRef") if key in contents]
         pending += [_target(contents[key], key, resource, resolver) for key in references]
         pending += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
+
+
+def _refuse_unevaluated(keyword: str) -> NoReturn:
+    raise UnusableSchema(
+        f"{keyword} is not supported",
+        remedy="List all properties or items in one place, and close it with additionalProperties or items.",
+    )
 
 
 def _check_patterns(schema: dict[str, Any]) -> None:
@@ -307,15 +318,11 @@ _budget = threading.local()
 """`references`: how many this thread may still follow on the value that it checks."""
 
 
-def _count_reference() -> None:
-    _budget.references -= 1
-    if _budget.references < 0:
-        raise RecursionError
-
-
 def _counted(keyword: Any) -> Any:
     def count_and_follow(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _count_reference()
+        _budget.references -= 1
+        if _budget.references < 0:
+            raise RecursionError
         return keyword(validator, value, instance, schema)
 
     return count_and_follow
@@ -338,23 +345,15 @@ def _pattern_properties(validator: Any, value: Any, instance: Any, _: Any) -> It
 def _additional_properties(
     validator: Any, value: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "object"):
-        yield from _extra_properties(validator, value, instance, _covered(schema, instance))
-
-
-def _unevaluated_properties(
-    validator: Any, value: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "object"):
-        others = {name: inner for name, inner in schema.items() if name != "unevaluatedProperties"}
-        yield from _extra_properties(validator, value, instance, _evaluated(validator, instance, others))
-
-
-def _extra_properties(
-    validator: Any, value: Any, instance: Any, known: set[str]
-) -> Iterator[ValidationError]:
-    """Apply a schema to the properties that are not known."""
-    extras = [name for name in instance if name not in known]
+    if not validator.is_type(instance, "object"):
+        return
+    patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
+    known = schema.get("properties", {})
+    extras = [
+        name
+        for name in instance
+        if name not in known and not any(each.search(name) is not None for each in patterns)
+    ]
     if value is False and extras:
         words = "property {} is" if len(extras) == 1 else "properties {} are"
         named = listed(quoted(name) for name in sorted(extras))
@@ -364,57 +363,8 @@ def _extra_properties(
             yield from validator.descend(instance[name], value, path=name)
 
 
-def _covered(schema: Any, instance: Any) -> set[str]:
-    """Return the names that `properties` or `patternProperties` of a schema cover."""
-    patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
-    matched = {name for name in instance if any(each.search(name) is not None for each in patterns)}
-    return matched | (set(schema.get("properties", {})) & set(instance))
-
-
-def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
-    """Return the names of the properties that a schema, which the instance satisfies, has evaluated.
-
-    These are the annotations of `properties`, `patternProperties`, `additionalProperties` and
-    `unevaluatedProperties`, collected through in-place applicators as 2019-09 and 2020-12 define them.
-    """
-    if not isinstance(schema, dict):
-        return set()
-    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-        return set(instance)
-    names = _covered(schema, instance)
-    for inner, entered in _applied_in_place(validator, instance, schema):
-        names |= _evaluated(entered, instance, inner)
-    return names
-
-
-def _applied_in_place(validator: Any, instance: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the subschemas that apply to the same instance and hold for it, each with a validator in it."""
-    for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-        if keyword in schema and keyword in validator.VALIDATORS:
-            _count_reference()
-            resolver = validator._resolver
-            resolved = (
-                referencing.jsonschema.lookup_recursive_ref(resolver)
-                if keyword == "$recursiveRef"
-                else resolver.lookup(schema[keyword])
-            )
-            yield resolved.contents, validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
-    candidates = [sub for keyword in ("allOf", "anyOf", "oneOf") for sub in schema.get(keyword, [])]
-    candidates += [sub for name, sub in schema.get("dependentSchemas", {}).items() if name in instance]
-    if "if" in schema:
-        holds = _enter(validator, schema["if"]).is_valid(instance)
-        candidates += [schema["if"], schema.get("then", True)] if holds else [schema.get("else", True)]
-    for sub in candidates:
-        entered = _enter(validator, sub)
-        if entered.is_valid(instance):
-            yield sub, entered
-
-
-def _enter(validator: Any, subschema: Any) -> Any:
-    resolver = validator._resolver
-    if isinstance(subschema, dict):
-        resolver = resolver.in_subresource(specification_of(validator).create_resource(subschema))
-    return validator.evolve(schema=subschema, _resolver=resolver)
+def _unevaluated(keyword: str) -> Any:
+    return lambda *_: _refuse_unevaluated(keyword)
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
@@ -463,8 +413,7 @@ def _on_re2(original: Any) -> Any:
         "uniqueItems": _unique_items,
         "multipleOf": _multiple_of,
     }
-    if "unevaluatedProperties" in original.VALIDATORS:
-        keywords["unevaluatedProperties"] = _unevaluated_properties
+    keywords |= {name: _unevaluated(name) for name in _UNEVALUATED}
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         if name in original.VALIDATORS:
             keywords[name] = _counted(original.VALIDATORS[name])

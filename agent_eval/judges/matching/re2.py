@@ -1,8 +1,7 @@
 """Regular expressions and globs on RE2, which searches in time linear in the text, whatever the pattern.
 
 Patterns come from suites and schemas, texts from agents: both are hostile, so Python's own engine,
-which backtracks without bound, is never used on them. `to_re2` translates patterns from the dialect of JSON
-Schema (ECMA-262) to RE2's.
+which backtracks without bound, is never used on them.
 """
 
 from __future__ import annotations
@@ -177,104 +176,19 @@ def _remedy(pattern: str, problem: Exception) -> str:
     return "Correct the pattern; the syntax is at https://github.com/google/re2/wiki/Syntax."
 
 
+_ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+
+
 @lru_cache(maxsize=256)
 def compile_schema_pattern(pattern: str) -> Any:
-    """Compile a pattern from a schema, which is written in the dialect of ECMA-262."""
-    return compile_pattern(to_re2(pattern))
+    """Compile a pattern from a schema; JavaScript's escapes `\\u00e9` and `\\u{1f600}` are characters.
 
-
-_LAST_CODE_POINT = 0x10FFFF
-
-_SPACES = "9-d 20-20 a0-a0 1680-1680 2000-200a 2028-2029 202f-202f 205f-205f 3000-3000 feff-feff"
-_SPACE = tuple((int(span.split("-")[0], 16), int(span.split("-")[1], 16)) for span in _SPACES.split())
-"""WhiteSpace and LineTerminator of ECMA-262, as inclusive ranges of code points."""
-
-
-def _class_items(ranges: tuple[tuple[int, int], ...]) -> str:
-    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in ranges)
-
-
-def _between(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    starts = [0, *(last + 1 for _, last in ranges)]
-    ends = [*(first - 1 for first, _ in ranges), _LAST_CODE_POINT]
-    return tuple(zip(starts, ends, strict=True))
-
-
-_CLASS_OF = {"s": _class_items(_SPACE), "S": _class_items(_between(_SPACE))}
-_REPLACED = {
-    ".": r"[^\n\r\x{2028}\x{2029}]",
-    "[^]": rf"[\x{{0}}-\x{{{_LAST_CODE_POINT:x}}}]",
-    "[]": rf"[^\x{{0}}-\x{{{_LAST_CODE_POINT:x}}}]",
-}
-
-_CATEGORIES = (
-    "Letter=L Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm "
-    "Other_Letter=Lo Mark=M Combining_Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me "
-    "Number=N Decimal_Number=Nd digit=Nd Letter_Number=Nl Other_Number=No Punctuation=P punct=P "
-    "Connector_Punctuation=Pc Dash_Punctuation=Pd Open_Punctuation=Ps Close_Punctuation=Pe "
-    "Initial_Punctuation=Pi Final_Punctuation=Pf Other_Punctuation=Po Symbol=S Math_Symbol=Sm "
-    "Currency_Symbol=Sc Modifier_Symbol=Sk Other_Symbol=So Separator=Z Space_Separator=Zs "
-    "Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc cntrl=Cc Format=Cf Surrogate=Cs "
-    "Private_Use=Co"
-)
-"""General categories of Unicode by their long names: RE2 knows only the short ones."""
-_LONG_NAMES = dict(pair.split("=") for pair in _CATEGORIES.split())
-
-# Alternatives in order: escapes, from the longest on; the classes of every and of no character; a character.
-_PIECE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|\\u\{[0-9a-fA-F]{1,6}\}|\\u[0-9a-fA-F]{4}"
-    r"|\\c[A-Za-z]|\\0(?![0-9])"
-    # Bounded: otherwise a pattern of nothing but opening braces would take quadratic time.
-    r"|\\[pP]\{[^}]{0,100}\}"
-    r"|\\.|\[\^\]|\[\]|.",
-    re.DOTALL,
-)
-
-
-def to_re2(pattern: str) -> str:
-    """Translate a pattern to RE2's dialect. Never raises: RE2 itself refuses what it cannot express.
+    All else is read as RE2 reads it: `\\s` is white space of ASCII.
 
     Example:
-        >>> to_re2(r"^\\u00e9\\p{Letter}+$")
-        '^\\\\x{e9}\\\\p{L}+$'
+        >>> compile_schema_pattern(r"^\\u00e9\\p{L}+$").search("\u00e9t\u00e9") is not None
+        True
     """
-    parts: list[str] = []
-    in_class = False
-    for piece in _PIECE.findall(pattern):
-        if piece[0] == "\\" and len(piece) > 1:
-            parts.append(_escape(piece, in_class))
-        elif in_class:
-            # RE2 reads "[:" within a class as the start of a POSIX name; to ECMA it is a bracket.
-            parts.append(piece.replace("[", "\\["))
-            in_class = not piece.endswith("]")
-        else:
-            parts.append(_REPLACED.get(piece, piece))
-            in_class = piece == "["
-    return "".join(parts)
-
-
-def _escape(piece: str, in_class: bool) -> str:
-    kind, rest = piece[1], piece[2:]
-    if kind == "u" and rest:
-        return f"\\x{{{_code_point(piece):x}}}"
-    if kind == "c" and rest:
-        return f"\\x{{{ord(rest) % 32:x}}}"
-    if kind == "0":
-        return "\\x{0}"
-    if kind in "pP" and rest:
-        name = rest[1:-1].rpartition("=")[2]
-        return f"\\{kind}{{{_LONG_NAMES.get(name, name)}}}"
-    if kind in _CLASS_OF:
-        return _CLASS_OF[kind] if in_class else f"[{_CLASS_OF[kind]}]"
-    if kind == "b" and in_class:
-        return "\\x{8}"
-    return piece
-
-
-def _code_point(piece: str) -> int:
-    digits = re.findall("[0-9a-fA-F]{1,6}", piece.replace("\\u", " "))
-    if len(digits) == 2:
-        high, low = (int(part, 16) for part in digits)
-        return 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
-    return int(digits[0], 16)
+    return compile_pattern(
+        _ESCAPE.sub(lambda match: match[0] if match[3] else rf"\x{{{match[1] or match[2]}}}", pattern)
+    )

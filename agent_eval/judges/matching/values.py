@@ -1,4 +1,4 @@
-"""Compare JSON values by place, with tolerances, globs of places to ignore, patterns and defaults.
+"""Compare JSON values by place, with tolerances, globs of places to ignore, and patterns.
 
 Numbers are compared as the decimals that were written, without rounding.
 """
@@ -50,7 +50,6 @@ class Rules:
     `ignore`: places that are not compared.
     `unordered`: places of lists whose items may be in any order.
     `patterns`: RE2 patterns by place; the value there (a string, else its JSON text) must match.
-    `defaults`: members that either side may leave out if the other has this value.
 
     Example:
         >>> rules = Rules(ignore=("*.created_at",), patterns={"reason": "(?i)damaged"})
@@ -63,7 +62,6 @@ class Rules:
     ignore: tuple[str, ...] = ()
     unordered: tuple[str, ...] = ()
     patterns: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def ignores(self, place: str) -> bool:
         """Whether a place is not compared."""
@@ -72,12 +70,6 @@ class Rules:
     def pattern_at(self, place: str) -> str | None:
         """Return the pattern for a place; None if it has none."""
         return next((text for glob, text in self.patterns.items() if _is_at(glob, place)), None)
-
-    def may_lack(self, place: str, value: Any) -> bool:
-        """Whether a place may be left out by the side that does not have this value there."""
-        if self.ignores(place):
-            return True
-        return place in self.defaults and not any(differences(self.defaults[place], value, Rules()))
 
 
 def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> Iterator[str]:
@@ -136,11 +128,11 @@ def _member_differences(
         below = _below(place, name)
         if name in actual:
             yield from differences(expected_value, actual[name], rules, below)
-        elif not rules.may_lack(below, expected_value):
+        elif not rules.ignores(below):
             yield f"{_where(below)} is missing"
     for name, actual_value in actual.items():
         below = _below(place, name)
-        if name in expected or rules.may_lack(below, actual_value):
+        if name in expected or rules.ignores(below):
             continue
         if rules.pattern_at(below) is not None:
             yield from differences(None, actual_value, rules, below)

@@ -7,27 +7,25 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent_eval.comparison.conversations import criterion_changes
-from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
+from agent_eval.contracts import Case, CaseResultRow, Outcome
 from agent_eval.contracts.comparison import CriterionChange
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, VerdictRow, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.content import as_text, marked, window
+from agent_eval.reports.html.content import as_text, window
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import CaseLine
 from agent_eval.reports.html.steps import (
     Notes,
-    StepCell,
     StepNote,
-    StepRow,
     StepTurn,
     TraceSide,
     aligned_steps,
     differing_first,
     single_steps,
 )
-from agent_eval.text.escape import many_lines, one_line
+from agent_eval.text.escape import one_line
 
 REASON_LIMIT = 600
 EXPECTED_LIMIT = 3_000
@@ -123,20 +121,15 @@ class CaseView:
 BOTH = ("Baseline", "Candidate")
 
 
-def case_view(
-    line: CaseLine, evidence: SuiteEvidence, change: BehaviourChange | None, command: str, limits: CaseLimits
-) -> CaseView:
-    """Build what is shown of a case from the packs; from the comparison alone where there are none.
-
-    `change` is how its behaviour changed, as the comparison has it; None for not at all.
-    """
+def case_view(line: CaseLine, evidence: SuiteEvidence, command: str, limits: CaseLimits) -> CaseView:
+    """Build what is shown of a case from the packs; from the comparison alone where there are none."""
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)
     alike = case is not None and before is not None and evidence.behaved_alike(line.case_id)
     earlier = None if alike and _verdicts(before) == _verdicts(now) else evidence.earlier_case(line.case_id)
     stated = case if case is not None else earlier
     if stated is None:
-        return _from_comparison(line, change, command, limits)
+        return _from_comparison(line, command)
     notes = []
     if alike and earlier is None:
         notes.append(
@@ -290,10 +283,8 @@ def _letters(row: CaseResultRow | None) -> str:
     return letters + ("…" if len(trials) > TRIALS_SHOWN else "")
 
 
-def _from_comparison(
-    line: CaseLine, change: BehaviourChange | None, command: str, limits: CaseLimits
-) -> CaseView:
-    """Show what a comparison keeps of a case: verdicts that changed, calls, the final answers."""
+def _from_comparison(line: CaseLine, command: str) -> CaseView:
+    """Show what a comparison keeps of a case: verdicts that changed."""
     regression = line.regression
     judges = [
         JudgeLine(
@@ -304,35 +295,10 @@ def _from_comparison(
         )
         for judge in (regression.judges if regression is not None else ())
     ]
-    rows = list(_rows_of_change(change, limits)) if change is not None else []
     return CaseView(
         line=line,
         judges=judges,
-        turns=[StepTurn(None, rows)] if rows else [],
         sides=BOTH,
-        notes=["The evidence of the two runs is not at hand: this is what the comparison keeps of the case."],
+        notes=["The evidence of the two runs is not at hand: the comparison alone has no steps."],
         command=command,
     )
-
-
-def _rows_of_change(change: BehaviourChange, limits: CaseLimits) -> Iterable[StepRow]:
-    for number, call in enumerate(change.calls[: limits.rows]):
-        title = f"agent calls {one_line(call.tool, limit=120)}"
-        values = list((call.arguments or {}).items())
-        texts = ["\n".join(f"{path}: {as_text(pair[side])}" for path, pair in values) for side in (0, 1)]
-        pieces = marked(texts[0], texts[1])
-        cells = [StepCell(number, title, side) for side in pieces]
-        yield StepRow(
-            call.kind,
-            cells[0] if call.kind != "added" else None,
-            cells[1] if call.kind != "removed" else None,
-        )
-    if change.output_changed:
-        texts = [
-            many_lines(text or "", limit=limits.value)
-            for text in (change.baseline_output, change.candidate_output)
-        ]
-        pieces = marked(texts[0], texts[1])
-        number = len(change.calls)
-        first, second = (StepCell(number, "final answer", side) for side in pieces)
-        yield StepRow("arguments", first, second)

@@ -1,34 +1,19 @@
-"""The history of the base branch as the page shows it: charts, cases over runs, the flake board."""
+"""The history of the base branch as the page shows it: a chart of each figure over its runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
 
 from agent_eval.contracts.history import RunRecord
-from agent_eval.history.board import Board, CaseBoard, board
-from agent_eval.reports.history import (
-    LEGEND,
-    Series,
-    cell,
-    costs,
-    kinds_words,
-    latencies,
-    misses_words,
-    placed,
-    rate_words,
-    rates,
-    since_words,
-)
+from agent_eval.history.board import Board, board
+from agent_eval.reports.history import Series, costs, latencies, placed, rates
 from agent_eval.reports.model import SuiteHistory
 from agent_eval.text.escape import is_web_address, one_line
-from agent_eval.text.numbers import count, percent
+from agent_eval.text.numbers import percent
 
 RUNS_SHOWN = 40
-CASES_SHOWN = 30
-_NAME = 120
 _WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
 _LABELS, _LABEL_HEIGHT = 8, 26
 """Runs of a chart that have their date and commit below, and the pixels for these."""
@@ -78,33 +63,13 @@ class Chart:
         return any(is_web_address(point.url) for point in self.points)
 
 
-class FlakeRow(NamedTuple):
-    """A case of the flake board, in words."""
-
-    name: str
-    kind: str
-    rate: str
-    letters: str
-    since: str
-    misses: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
-    """What the page shows of a history.
-
-    `runs` has the words of each run and whether it counts; `rows` each case with one character a run.
-    """
+    """What the page shows of a history; `other_keys` counts the runs that are shown and do not count."""
 
     branch: str
     charts: Sequence[Chart]
     other_keys: int
-    runs: Sequence[tuple[str, bool]]
-    rows: Sequence[tuple[str, str]]
-    others: str
-    kinds: str
-    board: Sequence[FlakeRow]
-    legend: str = LEGEND
 
     @property
     def has_links(self) -> bool:
@@ -117,36 +82,11 @@ def history_view(history: SuiteHistory) -> HistoryView:
     own = history.own
     before = [run for run in history.earlier if run.run.run_id != own.run.run_id]
     with_own = board([own, *before], runs=RUNS_SHOWN)
-    of_branch = board(before)
-    unsteady = [case for case in with_own.cases if set(map(cell, case.cells)) - {".", " "}]
     return HistoryView(
         branch=one_line(history.branch, limit=60),
         charts=_charts(with_own, history),
         other_keys=with_own.other_keys,
-        runs=[(_run_words(run), with_own.counts(run)) for run in with_own.runs],
-        rows=[(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
-        others=_others(len(unsteady), len(with_own.cases)),
-        kinds=kinds_words(of_branch),
-        board=[
-            FlakeRow(
-                _name(case),
-                case.kind,
-                rate_words(case),
-                case.letters,
-                since_words(case),
-                one_line(misses_words(case), limit=200),
-            )
-            for case in of_branch.cases
-            if not case.always_passed
-        ][:CASES_SHOWN],
     )
-
-
-def _others(unsteady: int, total: int) -> str:
-    hidden = max(0, unsteady - CASES_SHOWN)
-    words = [f"{count(hidden, 'more case')} did not always pass."] if hidden else []
-    steady = total - unsteady
-    return " ".join([*words, *([f"{count(steady, 'case')} passed in every run."] if steady else [])])
 
 
 def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
@@ -204,7 +144,3 @@ def _run_words(run: RunRecord) -> str:
     commit = run.run.git_commit
     name = f"commit {commit[:7]}" if commit else f"run {run.run.run_id}"
     return one_line(f"{name}, {run.run.started_at[:10]}", limit=80)
-
-
-def _name(case: CaseBoard) -> str:
-    return one_line(case.case_id, limit=_NAME)

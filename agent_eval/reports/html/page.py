@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from agent_eval.contracts import BehaviourChange
-from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports import suite as facts
+from agent_eval.reports.html.brief import SIGNS, Sentence, cause_words, notices, sentence, undecided
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.story import overall, state_of
+from agent_eval.reports.parts import Story
+from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ AT_FIRST = 3
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
-CAUSE_LIMIT = 80
-"""Characters of a cause in the filter."""
+NAME_LIMIT, CAUSE_LIMIT = 120, 80
+"""Characters of a name, and of a cause in the filter."""
 
 BLOCK_CHARACTERS = 200_000
 """Characters of markup in a block before it is compressed: a browser unpacks as much at once."""
@@ -86,6 +87,7 @@ class SuitePart:
 
     Attributes:
         number: From 1, for addresses.
+        suite: The suite, without its comparison where the decision cannot be relied on.
         groups: The cases in full.
         hidden_lines: Cases that the table has no room for.
         left_out: Cases of the table whose steps the page has no room for.
@@ -98,7 +100,8 @@ class SuitePart:
     """
 
     number: int
-    brief: SuiteBrief
+    suite: SuiteReport
+    story: Story
     groups: Sequence[CaseGroup]
     lines: Sequence[CaseLine]
     hidden_lines: int = 0
@@ -112,6 +115,16 @@ class SuitePart:
     cause_of: Mapping[str, int] = field(default_factory=dict)
     history: HistoryView | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the suite."""
+        return _name(self.suite.slug)
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether two runs are shown."""
+        return self.suite.comparison is not None
+
     def places(self, judges: Sequence[str]) -> str:
         """Write the places of judges in `judges`."""
         return " ".join(str(self.judges.index(judge)) for judge in judges)
@@ -124,13 +137,12 @@ class _Suite:
     report: SuiteReport
     evidence: SuiteEvidence
     lines: list[CaseLine]
-    changes: Mapping[str, BehaviourChange]
     hidden_lines: int = 0
     opened: dict[str, Markup] = field(default_factory=dict)
 
     def has_more(self, line: CaseLine) -> bool:
         """Whether there is anything to show of a case beyond its row."""
-        known = (self.evidence.results, self.evidence.earlier_results, self.changes)
+        known = (self.evidence.results, self.evidence.earlier_results)
         return line.regression is not None or any(line.case_id in each for each in known)
 
 
@@ -152,9 +164,7 @@ def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
     if not request.report.is_evaluated(suite):
         suite = replace(suite, comparison=None)  # what got worse would say something of the change
     anchored = suite.slug if len(request.report.suites) > 1 else ""
-    changes = suite.comparison.behaviour_changes if suite.comparison is not None else ()
-    lines = case_lines(suite, evidence, anchored=anchored)
-    return _Suite(suite, evidence, lines, {change.case_id: change for change in changes})
+    return _Suite(suite, evidence, case_lines(suite, evidence, anchored=anchored))
 
 
 def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
@@ -264,8 +274,7 @@ def _case_markup(
 ) -> Markup:
     report = request.report
     command = report.reproduce_command(suite.report, line.case_id) if suite.report.suite_path else ""
-    change = suite.changes.get(line.case_id)
-    view = case_view(line, suite.evidence, change, command, limits)
+    view = case_view(line, suite.evidence, command, limits)
     markup = _template("case.html").render(case=view, at_first=at_first)
     redactor = suite.evidence.redactor
     # No rule of the user's changes a tag; what it matches is in the texts between them.
@@ -281,11 +290,8 @@ def _part(number: int, suite: _Suite, blocks: CaseBlocks, request: HtmlReport) -
     place = suite.evidence.place
     return SuitePart(
         number=number,
-        brief=brief(
-            suite.report,
-            is_decided=request.is_decided,
-            says_nothing=not request.report.is_evaluated(suite.report),
-        ),
+        suite=suite.report,
+        story=story_of(suite.report, is_evaluated=request.report.is_evaluated(suite.report)),
         groups=list(_groups(suite)),
         lines=suite.lines,
         hidden_lines=suite.hidden_lines,
@@ -362,10 +368,22 @@ def _hash_of(content: str) -> str:
 def _environment() -> jinja2.Environment:
     environment = templates()
     environment.globals["signs"] = SIGNS
-    environment.filters["markdown"] = render_message
+    environment.filters |= {
+        "markdown": render_message,
+        "sentence": sentence,
+        "name": _name,
+        "undecided": undecided,
+        "notices": notices,
+        "facts": facts.provenance,
+        "judges": facts.judges,
+    }
     environment.tests["markdown"] = _MARKDOWN.search
     environment.tests["web_address"] = is_web_address
     return environment
+
+
+def _name(text: str) -> str:
+    return one_line(text, limit=NAME_LIMIT) or "∅"
 
 
 def _template(name: str) -> jinja2.Template:

@@ -165,7 +165,7 @@ def _aligned(
     before: Sequence[Event], now: Sequence[Event], notes_before: Notes, notes_now: Notes, limit: int
 ) -> Iterable[StepRow]:
     said_before, said_now = [StepContent(event) for event in before], [StepContent(event) for event in now]
-    steps = align(list(map(_key, before, said_before)), list(map(_key, now, said_now))).steps
+    steps = align(list(map(_key, before, said_before)), list(map(_key, now, said_now)))
     for step in steps:
         there, here = step.baseline, step.candidate
         if there is None or here is None or step.kind != "arguments":

@@ -169,7 +169,7 @@ def test_an_archive_with_two_packs_of_one_dataset_is_refused(runner: Runner, git
     github.add_artifact(400, zipped({"evidence.zip": zipped({**files, **twice})}))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error"), step.log
-    assert "has `shop` twice." in github.bodies(PULL)[0]
+    assert "has `shop` twice" in github.bodies(PULL)[0]
 
 
 def test_a_change_whose_target_becomes_main_is_held_to_main(runner: Runner, github: FakeGitHub) -> None:

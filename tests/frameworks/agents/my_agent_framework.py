@@ -40,19 +40,17 @@ async def run(agent: Agent, task: Task) -> dict[str, Any]:
     contents = [content for message in response.messages for content in message.contents]
     results = {each.call_id: each for each in contents if each.type == "function_result"}
     calls = [(each, results[each.call_id]) for each in contents if each.type == "function_call"]
-    return answer(
-        response.value or response.text,
-        *(
-            call(
-                each.name,
-                each.arguments,
-                each.call_id,
-                str(done.exception or done.result),
-                failed=bool(done.exception),
-            )
-            for each, done in calls
-        ),
-    )
+    made = [
+        call(
+            each.name,
+            each.arguments,
+            each.call_id,
+            str(done.exception or done.result),
+            failed=bool(done.exception),
+        )
+        for each, done in calls
+    ]
+    return answer(response.value or response.text, *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -49,13 +49,11 @@ async def run(agent: AssistantAgent, task: Task) -> dict[str, Any]:
         parts.get(type(message).__name__, []).extend(message.content)
     calls, results = parts.values()
     done = {each.call_id: each for each in results}
-    return answer(
-        messages[-1].content,
-        *(
-            call(each.name, each.arguments, each.id, done[each.id].content, failed=done[each.id].is_error)
-            for each in calls
-        ),
-    )
+    made = [
+        call(each.name, each.arguments, each.id, done[each.id].content, failed=done[each.id].is_error)
+        for each in calls
+    ]
+    return answer(messages[-1].content, *made)
 
 
 by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))

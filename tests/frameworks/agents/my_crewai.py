@@ -79,13 +79,11 @@ async def run(agent: Agent, task: dict[str, Any]) -> dict[str, Any]:
     result = await agent.kickoff_async([{"role": "user", "content": words} for words in said(task)])
     outputs = {each.get("tool_call_id"): each["content"] for each in result.messages}
     calls = [each for message in result.messages for each in message.get("tool_calls") or []]
-    return answer(
-        result.raw,
-        *(
-            call(each["function"]["name"], each["function"]["arguments"], each["id"], outputs[each["id"]])
-            for each in calls
-        ),
-    )
+    made = [
+        call(each["function"]["name"], each["function"]["arguments"], each["id"], outputs[each["id"]])
+        for each in calls
+    ]
+    return answer(result.raw, *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, good.copy, worse.copy, structured.copy)

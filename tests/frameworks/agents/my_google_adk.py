@@ -48,14 +48,12 @@ async def run(agent: Any, task: Task) -> dict[str, Any]:
     outputs = {each.id: each.response for event in events for each in event.get_function_responses()}
     calls = [each for event in events for each in event.get_function_calls()]
     output = "".join(part.text or "" for part in events[-1].content.parts)
-    return answer(
-        json.loads(output) if agent is structured else output,
-        *(
-            call(each.name, each.args, each.id, outputs[each.id])
-            for each in calls
-            if each.name != "set_model_response"
-        ),
-    )
+    made = [
+        call(each.name, each.args, each.id, outputs[each.id])
+        for each in calls
+        if each.name != "set_model_response"
+    ]
+    return answer(json.loads(output) if agent is structured else output, *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

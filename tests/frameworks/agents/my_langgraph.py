@@ -57,14 +57,12 @@ async def run(graph: Any, task: Task) -> dict[str, Any]:
     messages = state["messages"][len(before) :]
     outputs = {each.tool_call_id: each.content for each in messages if each.type == "tool"}
     calls = [each for message in messages if message.type == "ai" for each in message.tool_calls]
-    return answer(
-        state.get("structured_response", messages[-1].text),
-        *(
-            call(each["name"], each["args"], each["id"], outputs[each["id"]])
-            for each in calls
-            if each["name"] != "OrderStatus"
-        ),
-    )
+    made = [
+        call(each["name"], each["args"], each["id"], outputs[each["id"]])
+        for each in calls
+        if each["name"] != "OrderStatus"
+    ]
+    return answer(state.get("structured_response", messages[-1].text), *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -50,14 +50,12 @@ async def run(agent: FunctionAgent, task: Task) -> dict[str, Any]:
         handler = agent.run(user_msg=words, memory=memory)
         steps = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
         result = await handler
-    return answer(
-        result.structured_response or str(result),
-        *(
-            call(each.tool_name, each.tool_kwargs, each.tool_id, done.content, failed=done.is_error)
-            for each in steps
-            for done in [each.tool_output]
-        ),
-    )
+    made = [
+        call(each.tool_name, each.tool_kwargs, each.tool_id, done.content, failed=done.is_error)
+        for each in steps
+        for done in [each.tool_output]
+    ]
+    return answer(result.structured_response or str(result), *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -47,14 +47,12 @@ async def run(agent: Agent[Any, Any], task: Task) -> dict[str, Any]:
         before = result.all_messages()
     parts = [part for message in result.new_messages() for part in message.parts]
     outputs = {part.tool_call_id: part.content for part in parts if part.part_kind == "tool-return"}
-    return answer(
-        result.output,
-        *(
-            call(part.tool_name, part.args_as_dict(), part.tool_call_id, outputs[part.tool_call_id])
-            for part in parts
-            if part.part_kind == "tool-call" and part.tool_name != "final_result"
-        ),
-    )
+    made = [
+        call(part.tool_name, part.args_as_dict(), part.tool_call_id, outputs[part.tool_call_id])
+        for part in parts
+        if part.part_kind == "tool-call" and part.tool_name != "final_result"
+    ]
+    return answer(result.output, *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

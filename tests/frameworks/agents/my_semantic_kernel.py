@@ -62,19 +62,13 @@ async def run(agent: ChatCompletionAgent, task: Task) -> dict[str, Any]:
     calls = [each for each in steps if each.content_type == "function_call"]
     if agent is structured:
         output = OrderStatus.model_validate_json(output)
-    return answer(
-        output,
-        *(
-            call(
-                each.name,
-                each.arguments,
-                each.id,
-                str(results[each.id]),
-                failed="error" in str(results[each.id]),
-            )
-            for each in calls
-        ),
-    )
+    made = [
+        call(
+            each.name, each.arguments, each.id, str(results[each.id]), failed="error" in str(results[each.id])
+        )
+        for each in calls
+    ]
+    return answer(output, *made)
 
 
 by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

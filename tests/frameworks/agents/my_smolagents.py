@@ -71,21 +71,19 @@ async def run(agent: ToolCallingAgent, task: Task) -> dict[str, Any]:
         known = len(agent.memory.steps)
         output = await asyncio.to_thread(agent.run, words, reset=number == 0)
     steps = [step for step in agent.memory.steps[known:] if hasattr(step, "error")]
-    return answer(
-        output,
-        *(
-            call(
-                each.function.name,
-                each.function.arguments,
-                f"{step.step_number}-{each.id}",
-                str(step.error or step.observations),
-                failed=bool(step.error),
-            )
-            for step in steps
-            for each in step.model_output_message.tool_calls
-            if each.function.name != "final_answer"
-        ),
-    )
+    made = [
+        call(
+            each.function.name,
+            each.function.arguments,
+            f"{step.step_number}-{each.id}",
+            str(step.error or step.observations),
+            failed=bool(step.error),
+        )
+        for step in steps
+        for each in step.model_output_message.tool_calls
+        if each.function.name != "final_answer"
+    ]
+    return answer(output, *made)
 
 
 by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))

@@ -43,20 +43,18 @@ async def run(agent: Agent, task: Task) -> dict[str, Any]:
     blocks = [block for message in agent.messages[known:] for block in message["content"]]
     results = {each["toolResult"]["toolUseId"]: each["toolResult"] for each in blocks if "toolResult" in each}
     calls = [(each["toolUse"], results[each["toolUse"]["toolUseId"]]) for each in blocks if "toolUse" in each]
-    return answer(
-        result.structured_output or str(result).strip(),
-        *(
-            call(
-                each["name"],
-                each["input"],
-                each["toolUseId"],
-                done["content"][0]["text"],
-                failed=done["status"] == "error",
-            )
-            for each, done in calls
-            if each["name"] != "OrderStatus"
-        ),
-    )
+    made = [
+        call(
+            each["name"],
+            each["input"],
+            each["toolUseId"],
+            done["content"][0]["text"],
+            failed=done["status"] == "error",
+        )
+        for each, done in calls
+        if each["name"] != "OrderStatus"
+    ]
+    return answer(result.structured_output or str(result).strip(), *made)
 
 
 by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))

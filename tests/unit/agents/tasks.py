@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,7 @@ def write_agent_module(folder: Path) -> None:
     (folder / "MODULE.py").write_text("def NAME(task): return 'just text'\n", encoding="utf-8")
 
 
-class Time:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-    @property
-    def clocks(self) -> Clocks:
-        return Clocks(lambda: START + timedelta(seconds=self.now), lambda: self.now, self.sleep)
+STILL = Clocks(lambda: START, lambda: 0.0)
 
 
 class Retries:
@@ -79,7 +66,7 @@ def around(
     """Surroundings with the case's own tools and a clock that stands still."""
     return Surroundings(
         CaseTools(task.case, strict=strict, beyond=beyond),
-        clocks=clocks or Time().clocks,
+        clocks=clocks or STILL,
         retry=retry or Retries(0),
         alone=alone,
     )

@@ -21,7 +21,7 @@ from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.base import Message, ModelFailure, ModelRequest
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.models import FakeOpenAi, Step
-from tests.unit.agents.tasks import Time, around, make_task
+from tests.unit.agents.tasks import around, make_task
 from tests.unit.conversation.agents import end_of, said
 
 CONVERSATION = {"guidelines": "You want a refund.", "user_info": {"name": "Jane"}}
@@ -78,7 +78,7 @@ def converse(adapter: AgentAdapter, **fields: Any) -> AttemptResult:
     task = make_task(**given)
     agent = AdapterAgent(adapter, "shop", "key-1", model="small")
     setting = Setting(Simulation(AdapterModel(adapter)))
-    return attempt_case(agent, task, around(task, clocks=Time().clocks), setting)
+    return attempt_case(agent, task, around(task), setting)
 
 
 @pytest.mark.parametrize("kind", [Shop, AsyncShop])

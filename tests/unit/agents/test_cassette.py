@@ -91,7 +91,7 @@ def test_miss_names_the_nearest_recorded_call(tmp_path: Path) -> None:
     rows = [
         {"case_id": "a", "tool": "lookup", "arguments": {"order": 71, "full": True}, "response": 1},
         {"case_id": "a", "tool": "lookup", "arguments": {"customer": "x"}, "response": 2},
-        {"case_id": "b", "tool": "refund", "arguments": {"order": 9}, "response": 3},
+        {"case_id": "b", "tool": "refund", "arguments": {"order": "x" * 400}, "response": 3},
     ]
     cassette = Cassette("replay", rows, path=Path("c.json"))
     with pytest.raises(ToolFault) as caught:
@@ -101,18 +101,10 @@ def test_miss_names_the_nearest_recorded_call(tmp_path: Path) -> None:
         'called lookup with {"full":true,"order":72}, to which the cassette c.json has no answer; '
         'the nearest recorded call is lookup with {"full":true,"order":71}'
     )
-    for case_id, tool, nearest in (
-        ("a", "refund", 'refund with {"order":9}'),
-        ("a", "mail", "lookup with"),
-        ("z", "mail", "with"),
-    ):
-        with pytest.raises(ToolFault, match="has no answer") as caught:
-            cassette.attempt(case_id).answer(tool, {"long": "x" * 400})
-        assert nearest in caught.value.problem
-        assert "…" in caught.value.problem
-    with pytest.raises(ToolFault) as caught:
-        Cassette("replay").attempt("a").answer("lookup", {})
-    assert "nearest" not in caught.value.problem
+    with pytest.raises(ToolFault, match=r"refund with .*…"):
+        cassette.attempt("a").answer("refund", {})
+    with pytest.raises(ToolFault, match=r"has no answer$"):
+        cassette.attempt("a").answer("mail", {})
 
 
 def test_rows_without_a_case_answer_every_case_that_has_none() -> None:
@@ -198,7 +190,7 @@ class Counting(ScriptedModel):
 
 
 def kept(model: Counting, path: Path | None = None, mode: Any = "auto") -> KeptModel:
-    return KeptModel(DESCRIBED, ReplyStore(path, mode), lambda: model, date="2026-11-22")
+    return KeptModel(DESCRIBED, ReplyStore(path, mode), lambda: model)
 
 
 def ask(model: KeptModel, request: ModelRequest = REQUEST) -> ModelReply:
@@ -216,7 +208,7 @@ def test_an_unchanged_request_is_asked_until_its_reply_is_kept():
 
 
 CHANGES: dict[str, Any] = {
-    "purpose": "compare",
+    "purpose": "simulate",
     "system": "You judge well.",
     "messages": (Message("user", ("the conversation", "another criterion")),),
     "reply_schema": {"type": "array"},
@@ -258,16 +250,11 @@ def test_a_text_cannot_be_moved_between_fields():
 def test_a_file_is_recorded_replayed_and_added_to(tmp_path: Path):
     path = tmp_path / "cassette.json"
     first = Counting()
-    client = KeptModel(DESCRIBED, store := ReplyStore(path, "record"), lambda: first, date="2026-11-22")
+    client = KeptModel(DESCRIBED, store := ReplyStore(path, "record"), lambda: first)
     ask(client)
     path.write_bytes(store.to_bytes())
     row = json.loads(path.read_text())["replies"][0]
-    assert (row["text"], row["date"], row["rung"], row["fields"]["criterion"]) == (
-        "reply 1",
-        "2026-11-22",
-        "json_object",
-        "polite",
-    )
+    assert (row["text"], row["rung"], row["fields"]["criterion"]) == ("reply 1", "json_object", "polite")
     assert "conversation" not in path.read_text()
     second = Counting()
     assert ask(kept(second, path, "replay")).text == "reply 1"
@@ -276,14 +263,15 @@ def test_a_file_is_recorded_replayed_and_added_to(tmp_path: Path):
     assert second.asked == 1
 
 
-def test_a_miss_in_replay_names_what_differs(tmp_path: Path):
+def test_what_is_not_kept_is_not_asked_in_replay(tmp_path: Path):
     path = tmp_path / "cassette.json"
     store = ReplyStore(path, "auto")
     ask(KeptModel(DESCRIBED, store, Counting))
     path.write_bytes(store.to_bytes())
-    changed = replace(REQUEST, max_tokens=99)
-    with pytest.raises(ModelFailure, match=r"the nearest kept one differs in .*max_tokens"):
-        kept(Counting(), path, "replay").complete(changed)
+    model = Counting()
+    with pytest.raises(ModelFailure, match=r"cassette\.json has none to this request"):
+        kept(model, path, "replay").complete(replace(REQUEST, max_tokens=99))
+    assert model.asked == 0
 
 
 def test_replies_of_sealed_evidence_are_used_and_not_written_into_the_file(tmp_path: Path):
@@ -359,20 +347,3 @@ def test_replay_needs_a_file_and_record_overwrites_none(tmp_path: Path):
     path.write_bytes(ReplyStore().to_bytes())
     with pytest.raises(UsageError, match="would be overwritten"):
         ReplyStore(path, "record")
-
-
-@pytest.mark.parametrize(
-    ("answered", "date", "mode", "is_reused"),
-    [
-        ("small-2026-08-07", "2026-10-23", "auto", True),
-        ("small-2026-08-07", "2026-10-22", "auto", False),
-        ("small-2026-08-07", "2026-10-22", "replay", True),
-        ("small", "2020-01-01", "auto", True),
-    ],
-)
-def test_replies_of_an_alias_expire(tmp_path: Path, answered: str, date: str, mode: Any, is_reused: bool):
-    store = ReplyStore(path := tmp_path / "cassette.json")
-    KeptModel(DESCRIBED, store, None, date=date).keep(REQUEST, ModelReply("kept", model=answered))
-    path.write_bytes(store.to_bytes())
-    model = Counting()
-    assert kept(model, path, mode).complete(REQUEST).text == ("kept" if is_reused else "reply 1")

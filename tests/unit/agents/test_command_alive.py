@@ -13,7 +13,7 @@ from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.catalog import agent_from_description, open_agent
 from agent_eval.contracts.conversation import EndReason
 from agent_eval.errors import FailureKind
-from tests.unit.agents.tasks import Time, around, make_task
+from tests.unit.agents.tasks import around, make_task
 from tests.unit.conversation.agents import end_of, hold
 
 PROGRAM = """
@@ -82,7 +82,7 @@ def test_a_program_that_fails_in_a_turn_ends_the_conversation(
 def test_a_case_without_turns_starts_the_program_as_ever(agent: Agent) -> None:
     task = make_task("Hello", metadata=ANSWERS)
     with closing(agent):
-        result = agent.attempt(task, around(task, clocks=Time().clocks))
+        result = agent.attempt(task, around(task))
     assert str(result.output).endswith("['Hello'] a")
 
 

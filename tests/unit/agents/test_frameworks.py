@@ -199,7 +199,7 @@ def test_one_that_keeps_its_conversation_has_one_at_a_time() -> None:
 
 @pytest.mark.parametrize("said", ["asks", "blocks"])
 def test_answers_of_the_case_take_the_place_of_tools(said: str) -> None:
-    result = ask(said, metadata={"tool_responses": {"lookup": {"$error": "gone"}}})
+    result = ask(said, metadata={"tool_responses": {"lookup": {"error": "gone"}}})
     assert [row[1:] for row in short(result)] == [
         ("tool_call", "lookup", {"id": 7}, None),
         ("tool_result", "lookup", None, "gone"),

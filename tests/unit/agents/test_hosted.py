@@ -17,7 +17,7 @@ from agent_eval.engine.trial import event_json
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.tasks import Retries, Time, around, make_task, told
+from tests.unit.agents.tasks import Retries, around, make_task, told
 
 LOOKUP = {
     "tool_response_cassette": {'lookup::{"id": 7}': {"status": "shipped"}},
@@ -125,16 +125,6 @@ def test_model_that_does_not_stop_is_stopped_at_its_limit(
     assert (result.failure, result.problem) == (FailureKind.BUDGET_EXCEEDED, problem)
     assert result.events[-1].error == f"budget_exceeded: {problem}"
     assert len(server.requests) == 3
-
-
-def test_delays_of_tools_use_up_the_time_of_the_attempt(serve: Serve) -> None:
-    _, agent = serve(Step(calls=[("lookup", {"id": 7})]))
-    slow = {"tool_responses": {"lookup": {"$response": "ok", "$delay_ms": 4000}}}
-    time = Time()
-    result = attempt(agent, metadata=slow, limits=AttemptLimits(seconds=10), clocks=time.clocks)
-    assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 10 s")
-    assert time.slept == [4.0, 4.0, 2.0]
-    assert [event.latency_ms for event in result.events if event.type == "tool_result"] == [4000.0, 4000.0]
 
 
 @pytest.mark.parametrize(

@@ -222,28 +222,8 @@ def test_a_refusal_beside_the_reason_stop_is_one_and_text_in_parts_one_text(
     assert is_refused or result.output == "It is shipped."
 
 
-def test_a_paused_turn_is_continued_and_its_texts_are_one_answer() -> None:
+def test_a_model_that_pauses_has_not_answered() -> None:
     with ExitStack() as stack:
         provider = Provider("anthropic", stack)
-        paused = provider.body(finish="pause_turn")
-        paused["content"] = [{"type": "text", "text": "It has "}, {"type": "server_tool_use", "id": "s"}]
-        ended = provider.body()
-        ended["content"] = [{"type": "text", "text": "shipped."}]
-        result = provider.attempt(paused, ended)
-        assert (result.output, result.failure) == ("It has shipped.", None)
-        assert Trace(result.events).final_output == "It has shipped."
-        assert len(provider.server.requests) == 2
-        assert provider.server.requests[1]["messages"][-1] == {
-            "role": "assistant",
-            "content": paused["content"],
-        }
-        assert [event.usage.input_tokens for event in result.events[1:] if event.usage] == [100, 100]
-
-
-def test_a_model_that_only_pauses_comes_to_an_end() -> None:
-    with ExitStack() as stack:
-        provider = Provider("anthropic", stack)
-        provider.server.answers = [(200, {}, json.dumps(provider.body(finish="pause_turn")).encode())]
-        task = make_task("hi")
-        result = provider.agent.attempt(task, around(task))
-    assert result.problem == "paused more than 20 times"
+        result = provider.attempt(provider.body(finish="pause_turn"))
+    assert result.problem == "stopped for an unknown reason: pause_turn"

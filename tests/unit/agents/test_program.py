@@ -81,7 +81,7 @@ def test_what_cannot_be_answered_ends_it(tmp_path: Path, name: str, task: dict[s
     assert words in done.stderr
 
 
-CASE = {"tool_responses": {"lookup": {"status": "lost"}, "broken": {"$error": "gone"}}}
+CASE = {"tool_responses": {"lookup": {"status": "lost"}, "broken": {"error": "gone"}}}
 
 
 def attempt(said: str, name: str = "robots.py:robot", **options: Any) -> AttemptResult:

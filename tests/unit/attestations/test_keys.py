@@ -122,27 +122,18 @@ def test_another_key_or_text_does_not_verify() -> None:
     assert repr(first.public) == f"PublicKey({first.public.key_id[:16]})"
 
 
-def test_a_flag_counts_before_the_environment(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_bytes(b"from the file\r\n")
+def test_a_flag_counts_before_the_environment() -> None:
     environ = {SECRET_VARIABLE: "from the environment"}
-    assert shared_secret("from the flag", None, environ) == b"from the flag"
-    assert shared_secret(None, file, environ) == b"from the file"
-    assert shared_secret(None, None, environ) == b"from the environment"
-    assert shared_secret(None, None, {SECRET_VARIABLE: " "}) is None
-    assert shared_secret(None, None, {}) is None
+    assert shared_secret("from the flag", environ) == b"from the flag"
+    assert shared_secret(None, environ) == b"from the environment"
+    assert shared_secret(None, {SECRET_VARIABLE: " "}) is None
+    assert shared_secret(None, {}) is None
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
-def test_an_empty_secret_would_check_nothing_and_two_contradict_each_other(tmp_path: Path, text: str) -> None:
-    (tmp_path / "secret").write_text(text)
-    for flag, file, problem in (
-        (text, None, "is empty"),
-        (None, tmp_path / "secret", "is empty"),
-        ("a", tmp_path / "secret", "both given"),
-    ):
-        with pytest.raises(UsageError, match=problem):
-            shared_secret(flag, file, {})
+def test_an_empty_secret_would_check_nothing(text: str) -> None:
+    with pytest.raises(UsageError, match="is empty"):
+        shared_secret(text, {})
 
 
 def test_the_key_of_the_environment_is_a_pem_and_is_not_quoted() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_eval.ci.baseline import (
     MAX_LOOKED_AT,
     MAX_OPENED,
-    MAX_SECONDS_WITHHELD,
     Ground,
     Lack,
     Origin,
@@ -23,7 +21,6 @@ from agent_eval.ci.baseline import (
     from_registry,
 )
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
-from agent_eval.contracts import RunSummary
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
 from agent_eval.http.errors import HttpError, RateLimited
@@ -51,19 +48,17 @@ def run(number: int, found: bytes | Exception) -> EarlierRun:
     return EarlierRun(number=number, label=f"run {number}", commits=frozenset(), fetch=fetch)
 
 
-def ground(*wanted: str, **fields: Any) -> Ground:
+def ground(*wanted: str) -> Ground:
     """Outside of a repository, where every run counts and the newest comes first."""
     remedy = "Give the job `actions: read`."
-    return Ground(place=None, clone=None, wanted=wanted or ("shop",), remedy=remedy, **fields)
+    return Ground(place=None, clone=None, wanted=wanted or ("shop",), remedy=remedy)
 
 
 def search(
     *runs: EarlierRun,
     wanted: tuple[str, ...] = ("shop",),
-    clock: Callable[[], float] = lambda: 0.0,
-    **fields: Any,
 ) -> Search:
-    return find_baselines(lambda _: runs, ground(*wanted, **fields), clock=clock)
+    return find_baselines(lambda _: runs, ground(*wanted))
 
 
 def origins(found: Search) -> dict[str, int | None]:
@@ -79,13 +74,13 @@ def test_the_first_run_with_evidence_is_the_baseline_and_no_other_is_read(archiv
     assert not found.baselines["shop"].named_by_user
 
 
-def test_a_run_without_evidence_is_skipped_with_a_note_and_a_loud_one_with_a_warning(archive: bytes) -> None:
-    runs = (run(3, Skipped("Run 3 left nothing.")), run(2, Skipped("Run 2 is foreign.", loud=True)))
-    found = search(*runs, run(1, archive))
+def test_a_run_without_evidence_is_noted_and_one_whose_evidence_is_withheld_warned_of(archive: bytes) -> None:
+    nothing, foreign = run(3, Skipped("Run 3 left nothing.")), run(2, Withheld("Run 2 is foreign."))
+    found = search(nothing, foreign, run(1, archive))
     assert (origins(found), found.looked_at) == ({"shop": 1}, 3)
     assert (found.notes, found.warnings) == (["Run 3 left nothing."], ["Run 2 is foreign."])
     # A run that has none says nothing of whether there is a baseline.
-    assert search(*runs).outage is None
+    assert search(nothing).outage is None
 
 
 def test_a_suite_without_a_baseline_beside_withheld_evidence_is_an_outage(archive: bytes) -> None:
@@ -124,47 +119,25 @@ def test_so_many_runs_are_looked_at() -> None:
     assert found.notes[-1] == "Looked at 20 earlier runs, no further."
 
 
-def clock(*times: float) -> Callable[[], float]:
-    ticks: Iterator[float] = iter(times)
-    return lambda: next(ticks)
+def test_a_search_ends_where_the_evidence_of_so_many_runs_is_withheld(archive: bytes) -> None:
+    cut = [run(-number, Withheld("Cut.")) for number in range(MAX_OPENED)]
+    found = search(*cut, run(-MAX_OPENED, archive))
+    assert (found.looked_at, found.baselines, found.outage is None) == (MAX_OPENED, {}, False)
+    assert origins(search(*cut[1:], run(-MAX_OPENED, archive))) == {"shop": -MAX_OPENED}
 
 
-def test_a_search_in_which_evidence_is_withheld_ends_after_a_time_and_no_other_does(archive: bytes) -> None:
-    cut = [run(number, Withheld("Cut.")) for number in (3, 2)]
-    late = search(*cut, run(1, archive), clock=clock(100.0, 101.0, 100.1 + MAX_SECONDS_WITHHELD))
-    assert (late.looked_at, late.baselines) == (2, {})
-    assert late.outage is not None
-    in_time = search(*cut, run(1, archive), clock=clock(100.0, 101.0, 100.0 + MAX_SECONDS_WITHHELD))
-    assert origins(in_time) == {"shop": 1}
-    # Only the beginning is asked for where nothing is withheld.
-    calm = search(run(2, Skipped("Nothing.")), run(1, archive), clock=clock(100.0))
-    assert origins(calm) == {"shop": 1}
-
-
-def unfit(why: str, *run_ids: str) -> Callable[[RunSummary], str]:
-    return lambda summary: why if not run_ids or summary.dataset_id in run_ids else ""
+UNJUDGED = [{**case, "trace": []} for case in orders()]
 
 
 def test_runs_that_are_no_baseline_do_not_count_among_those_that_were_read(archive: bytes) -> None:
-    runs = [run(-number, archive) for number in range(MAX_OPENED + 1)]
-    seen: list[str] = []
-
-    def first_three(_: RunSummary) -> str:
-        seen.append("")
-        return "broken" if len(seen) <= MAX_OPENED else ""
-
-    assert origins(search(*runs, unfit=first_three)) == {"shop": -MAX_OPENED}
+    unjudged = Path(evidence(UNJUDGED)).read_bytes()
+    runs = [run(-number, unjudged) for number in range(MAX_OPENED)]
+    assert origins(search(*runs, run(-MAX_OPENED, archive))) == {"shop": -MAX_OPENED}
 
 
 def test_a_run_that_is_no_baseline_for_a_suite_that_has_one_is_not_spoken_of(archive: bytes) -> None:
-    both = Path(evidence(bank=orders(1))).read_bytes()
-    seen: list[str] = []
-
-    def second_shop(summary: RunSummary) -> str:
-        seen.append(summary.dataset_id)
-        return "broken" if summary.dataset_id == "shop" and seen.count("shop") > 1 else ""
-
-    found = search(run(2, archive), run(1, both), wanted=("shop", "bank"), unfit=second_shop)
+    both = Path(evidence(UNJUDGED, bank=orders(1))).read_bytes()
+    found = search(run(2, archive), run(1, both), wanted=("shop", "bank"))
     assert (origins(found), found.warnings) == ({"shop": 2, "bank": 1}, [])
 
 
@@ -232,8 +205,8 @@ def test_a_run_that_the_user_named_is_the_baseline_or_an_error(archive: bytes) -
         assert refused.value.remedy
     with pytest.raises(UsageError, match="run 7 has no evidence of bank"):
         find_named(run(7, archive), ground("bank"))
-    with pytest.raises(UsageError, match="Run 7 is no baseline for `shop`: broken"):
-        find_named(run(7, archive), ground(unfit=unfit("broken")))
+    with pytest.raises(UsageError, match="Run 7 is no baseline for `shop`: none of its cases could be"):
+        find_named(run(7, Path(evidence(UNJUDGED)).read_bytes()), ground())
 
 
 def test_what_is_lacking_is_told_apart(archive: bytes) -> None:
@@ -273,8 +246,8 @@ def test_a_baseline_at_a_path_that_is_missing_foreign_or_unfit_is_refused() -> N
     with pytest.raises(InvalidInput, match="no evidence of new, old; it has: bank, shop") as foreign:
         from_path(archive, ["new", "old"])
     assert foreign.value.details["field"] == "baseline"
-    with pytest.raises(UsageError, match="is no baseline for `bank`: broken"):
-        from_path(archive, ["shop", "bank"], unfit("broken", "bank"))
+    with pytest.raises(UsageError, match="is no baseline for `bank`: none of its cases could be judged"):
+        from_path(Path(evidence(bank=UNJUDGED)), ["shop", "bank"])
 
 
 def registered(manifest_sha256: str) -> BaselineEntry:
@@ -296,5 +269,3 @@ def test_a_registered_baseline_is_the_pack_that_was_registered_and_no_other() ->
     assert found.baselines["shop"].pack.manifest_sha256 == digest
     with pytest.raises(AgentEvalError):
         from_registry(registered("0" * 64), Path("registry.json"), ["shop"])
-    with pytest.raises(UsageError, match="broken"):
-        from_registry(registered(digest), Path("registry.json"), ["shop"], unfit("broken"))

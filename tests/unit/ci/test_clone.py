@@ -249,7 +249,7 @@ def test_a_token_does_not_follow_to_another_host(top: Path, host: GitHost, tmp_p
 def test_what_is_edited_in_the_checkout_is_listed(top: Path) -> None:
     content = b"weights"
     files = {"a.py": "a", "b.py": "b\n", "run": "run", "model.bin": pointer(content), "data.txt": "data"}
-    commit(top, **files)
+    commit(top, **files, **{".gitattributes": "*.bin filter=lfs -text\n"})
     (top / "a.py").write_text("edited")
     (top / "b.py").write_bytes(b"b\r\n")
     (top / "run").chmod(0o755)

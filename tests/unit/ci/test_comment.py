@@ -33,7 +33,7 @@ def github() -> Iterator[FakeGitHub]:
 
 def comments_of(github: FakeGitHub, author: str = "") -> PullRequestComments:
     connect = Connector(lambda _: None, Patience(attempts=2))
-    return PullRequestComments(connected(connect, github.url, TOKEN), REPOSITORY, PULL, author, github.url)
+    return PullRequestComments(connected(connect, github.url, TOKEN), REPOSITORY, PULL, author)
 
 
 def say(
@@ -195,33 +195,35 @@ def test_uncertain__a_comment_is_written_once(
     assert github.count("POST", "/comments$") == requests
 
 
-@pytest.mark.parametrize("answer", ["its name", "nothing", "an error"])
-def test_author__is_asked_by_graphql_and_else_the_usual_bot(github: FakeGitHub, answer: str) -> None:
-    github.viewer = "acme-bot" if answer == "its name" else None
-    if answer == "an error":
-        github.fail("POST", "/graphql", 500, times=9)
-    github.add_comment(PULL, ours(), author=github.viewer or BOT)
+@pytest.mark.parametrize("viewer", ["acme-user", None], ids=["a person", "a job's own token"])
+def test_author__is_asked_and_else_the_usual_bot(github: FakeGitHub, viewer: str | None) -> None:
+    github.viewer = viewer
+    github.add_comment(PULL, ours(), author=viewer or BOT)
     assert say(github, "new").action == "updated"
 
 
-@pytest.mark.parametrize("form", ["status", "error"])
-def test_author__that_a_limit_withholds_is_not_taken_for_the_usual_bot(github: FakeGitHub, form: str) -> None:
+def test_author__that_a_limit_withholds_is_not_taken_for_the_usual_bot(github: FakeGitHub) -> None:
     """Or a second comment would be written beside the one under the token's own login."""
-    if form == "status":
-        github.fail("POST", "/graphql", 403, headers={"Retry-After": "600"}, message="secondary rate limit")
-    else:
-        github.viewer_limited = True
+    github.fail("GET", "/user", 403, headers={"Retry-After": "600"}, message="secondary rate limit")
     published = say(github, "new")
     assert published.action == "refused"
     assert "limits requests" in published.warning
     assert github.count("POST", "/comments$") == 0
 
 
+def test_author__that_was_another_than_thought_is_named_in_a_warning(github: FakeGitHub) -> None:
+    assert say(github, "new", author="somebody") == Published(
+        "created",
+        "https://github.com/acme/shop/pull/7#issuecomment-100",
+        f'Set `ci.comment_author: "{BOT}"`: it wrote the comment, which the next job would not find else.',
+    )
+
+
 def test_author__can_be_given(github: FakeGitHub) -> None:
     github.viewer = None
     github.add_comment(PULL, ours(), author="Acme-Bot")
     assert say(github, "new", author="acme-bot").action == "updated"
-    assert github.count("POST", "/graphql") == 0
+    assert github.count("GET", "/user") == 0
 
 
 @pytest.mark.parametrize(
@@ -230,9 +232,7 @@ def test_author__can_be_given(github: FakeGitHub) -> None:
         (403, False, "grant the job `pull-requests: write`"),
         (404, False, "grant the job `pull-requests: write`"),
         (403, True, "from a fork"),
-        (410, False, "no longer takes comments"),
-        (422, False, "invalid"),
-        (500, False, "could not be written"),
+        *((status, False, "No comment was written: ") for status in (410, 422, 500)),
     ],
 )
 def test_refusal__is_a_warning_with_a_remedy(github: FakeGitHub, status: int, fork: bool, said: str) -> None:

@@ -28,7 +28,7 @@ from agent_eval.ci.outputs import (
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import GateStatus
-from agent_eval.errors import ExitCode, InvalidInput, NotEvaluable
+from agent_eval.errors import ExitCode, InvalidInput
 from tests.e2e.runner import orders
 from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
@@ -211,9 +211,11 @@ def test_a_missing_baseline_is_explained_by_what_was_looked_at() -> None:
     found.search.gone, found.search.lost = None, ["Run 3 has expired."]
     assert lack() == "what earlier runs left is gone"
     found.search.outage = Outage("Run 3 is cut.", "Again.")
-    found.search.notes += ["Run 3 is cut.", "Run 2 left nothing."]
-    # The cause of an outage is said at the top already.
+    found.search.notes.append("Run 2 left nothing.")
+    found.search.warnings[:] = ["Run 3 is cut.", "Run 1 is cut."]
     assert note(found) == "Run 2 left nothing."
+    # The cause of an outage is said at the top already.
+    assert report_of(found, job()).warnings == ["Run 1 is cut."]
 
 
 def test_many_notes_are_bounded() -> None:
@@ -250,16 +252,6 @@ def test_the_report_of_an_error_says_why_what_to_do_and_where_it_happened() -> N
     assert blocks[5] == "Commit `9be1f04`."
     assert blocks[6] == "[Job](https://ci.example.org/17)\n"
     assert error_report(InvalidInput("x"), "T", CiRun()) == "## 🛑 Not evaluated: x · T\n"
-
-
-def test_an_error_in_a_suite_says_that_the_suite_is_the_changes_own() -> None:
-    suites = ("suites/*.json",)
-    for error, said in (
-        (InvalidInput("It is cut.", file="suites/a.json"), "The suite is that of this change, in commit"),
-        (InvalidInput("It is cut.", file="gate.yml"), "\nCommit"),
-        (NotEvaluable("An outage.", file="suites/a.json"), "\nCommit"),
-    ):
-        assert f"{said} `9be1f04`." in error_report(error, "T", CiRun(head_sha=SHA), suites=suites)
 
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)

@@ -151,6 +151,7 @@ def test_withheld_baseline__is_never_green(
         preset=preset, min_pass_rate=thresholds, max_regressed_cases="", max_new_hard_fail_cases=""
     )
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
+    assert name != "server error" or sum(runner.waits) < 60
     shown = step.summary.partition("<details")[0]
     assert shown.startswith("## 🛑 Not evaluated: the baseline could not be read · agent-eval\n")
     assert said in shown.replace("`", "") or said in shown

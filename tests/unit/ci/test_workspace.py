@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.platforms.github import GITHUB
-from agent_eval.ci.workspace import Altered, give_to_owner, guarded
+from agent_eval.ci.workspace import Altered, FileSnapshot, give_to_owner, guarded
 from agent_eval.errors import ExitCode, InvalidInput, StorageError
-from agent_eval.storage import snapshot
 
 BEFORE = b"of an earlier step\n"
 VARIABLE = "RUNNER_FILE"
@@ -74,7 +73,7 @@ def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[
 def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    monkeypatch.setattr("agent_eval.ci.workspace.LARGEST", 10)
     path = tmp_path / "env"
     with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
         path.write_bytes(b"PATH=/evil" * 10)
@@ -84,7 +83,7 @@ def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
 def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    monkeypatch.setattr("agent_eval.ci.workspace.LARGEST", 10)
     path = tmp_path / "env"
     path.write_bytes(b"x" * 11)
     guard = guarded([VARIABLE], {VARIABLE: str(path)})
@@ -96,14 +95,14 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: py
     first, second = tmp_path / "first", tmp_path / "second"
     for path in (first, second):
         path.write_bytes(BEFORE)
-    restore = snapshot.FileSnapshot.restore
+    restore = FileSnapshot.restore
 
-    def fail(self: snapshot.FileSnapshot) -> bool:
+    def fail(self: FileSnapshot) -> bool:
         if self.path == first:
             raise StorageError("no")
         return restore(self)
 
-    monkeypatch.setattr(snapshot.FileSnapshot, "restore", fail)
+    monkeypatch.setattr(FileSnapshot, "restore", fail)
     guard = guarded(["A", "B"], {"A": str(first), "B": str(second)})
     guard.__enter__()
     second.write_bytes(b"forged")

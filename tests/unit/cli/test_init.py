@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
 )
 def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli: Shell, here: Path) -> None:
     git = here / ".git"
-    (git / head).parent.mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", str(here)], check=True)
+    (git / head).parent.mkdir(parents=True, exist_ok=True)
     (git / head).write_text(f"ref: {head.rpartition('HEAD')[0] or 'refs/heads/'}{branch}\n")
     (git / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:a/b.git\n')
     written = cli.json("init", "--format", "json")["written"]

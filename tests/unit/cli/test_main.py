@@ -352,23 +352,6 @@ def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
     assert "TMPDIR" in cli.error("fail", code=4)["details"]["remedy"]
 
 
-@pytest.mark.parametrize(
-    ("command", "flag", "word", "usage"),
-    [
-        ("validate", "--suite", "SUITE", "validate SUITE..."),
-        ("plan", "--suite", "SUITE", "plan SUITE"),
-        ("show", "--path", "PATH", "show PATH [CASE]"),
-        ("show", "--case", "CASE", "show PATH [CASE]"),
-    ],
-)
-def test_an_argument_that_is_written_as_a_flag_is_named(
-    command: str, flag: str, word: str, usage: str, cli: Shell
-) -> None:
-    error = cli.error(command, flag, "x")
-    assert error["message"] == f"No such option {flag!r}: {word} has no flag here"
-    assert error["details"]["remedy"].startswith(f"Write `agent-eval {usage}`.")
-
-
 def test_it_answers_by_the_name_that_it_was_called_by(tmp_path: Path) -> None:
     code = "import sys; from agent_eval.cli.main import entry; sys.argv[0] = sys.argv.pop(1); entry()"
     for name, own in (

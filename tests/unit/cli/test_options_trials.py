@@ -173,10 +173,6 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(cli: Shell
         ),
         (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "not resumed"),
-        (
-            ("--propose-command", "true", "--tools", "shop:tools", "--cassette", "tools.json"),
-            "one recording",
-        ),
         (("--judge", "regexx"), "regex"),
     ],
 )

@@ -16,7 +16,7 @@ calls = st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("12")), max_s
 
 def kinds(before: str, now: str) -> list[str]:
     """`kinds("a1 b1", "a1 b2")`: a letter is a tool, a digit its arguments."""
-    steps = align(*([(call[0], call[1]) for call in side.split()] for side in (before, now))).steps
+    steps = align(*([(call[0], call[1]) for call in side.split()] for side in (before, now)))
     return [f"{step.kind} {step.tool}" for step in steps]
 
 
@@ -51,13 +51,13 @@ def test_the_steps_tell_both_lists(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alignment, "MOST_CELLS", cells)
-        steps = align(before, now).steps
+        steps = align(before, now)
     check_steps(before, now, steps)
 
 
 @given(calls)
 def test_a_list_aligned_with_itself_is_all_the_same(both: list[tuple[str, str]]) -> None:
-    assert {step.kind for step in align(both, both).steps} <= {"same"}
+    assert {step.kind for step in align(both, both)} <= {"same"}
 
 
 def tools(counts: str) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def tools(counts: str) -> list[tuple[str, str]]:
 
 
 def counted(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> Counter[str]:
-    return Counter(f"{step.kind} {step.tool}" for step in align(before, now).steps)
+    return Counter(f"{step.kind} {step.tool}" for step in align(before, now))
 
 
 MANY = [[("a", f"{side}{number}") for number in range(20_000)] for side in ("l", "r")]
@@ -100,18 +100,15 @@ def test_very_many_calls_are_compared_like_a_few(
 def test_one_call_less_among_very_many_different_ones_is_one_call_less() -> None:
     calls = [("search", str(number)) for number in range(5_000)]
     aligned = align([("x", ""), *calls, ("x", "")], [("y", ""), *calls[:17], *calls[18:], ("y", "")])
-    assert Counter(f"{step.kind} {step.tool}" for step in aligned.steps) == {
+    assert Counter(f"{step.kind} {step.tool}" for step in aligned) == {
         "same search": 4_999, "removed search": 1, "removed x": 2, "added y": 2,
     }  # fmt: skip
-    assert not aligned.coarse
 
 
-def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_coarsely_and_truly() -> None:
+def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_truly() -> None:
     rng = random.Random(7)
     before, now = [[(rng.choice("abcd"), rng.choice("12")) for _ in range(20_000)] for _ in range(2)]
-    aligned = align(before, now)
-    assert aligned.coarse
-    check_steps(before, now, aligned.steps)
+    check_steps(before, now, align(before, now))
 
 
 def place(step: Step) -> int:

@@ -68,7 +68,6 @@ def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
     assert found.calls_changed
     assert (len(found.calls), len(found.candidate_calls)) == (400, 200)
     assert (found.baseline_call_count, found.candidate_call_count) == (1_000, 1_001)
-    assert [(run.tool, run.times) for run in found.candidate_runs] == [("tick", 1_000), ("refund", 1)]
     assert (found.calls[-1].kind, found.calls[-1].tool) == ("added", "refund")
     assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("added", "refund", 1)]
 
@@ -76,7 +75,7 @@ def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
 def test_what_is_listed_is_bounded_and_what_is_counted_is_not() -> None:
     before, now = [[(f"{side}{number}", {}) for number in range(600)] for side in ("old", "new")]
     found = change(case_with(*before), case_with(*now))
-    assert (found.baseline_call_count, len(found.baseline_calls), len(found.baseline_runs)) == (600, 200, 50)
+    assert (found.baseline_call_count, len(found.baseline_calls)) == (600, 200)
     assert (len(found.calls), len(found.call_counts), found.calls_changed) == (400, 200, True)
 
 

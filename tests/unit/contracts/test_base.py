@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import (
-    Case,
-    Suite,
-    SuiteHeader,
-    canonical_json,
-    digest,
-    unknown_fields,
-)
+from agent_eval.contracts import Case, Suite, SuiteHeader, canonical_json, digest, unknown_fields
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, StorageError
 
 JSON = st.recursive(
@@ -36,41 +29,22 @@ def test_the_digest_does_not_depend_on_the_order_of_keys(value: dict[str, Any]) 
 
 
 def test_unknown_fields_are_kept_and_listed_by_path() -> None:
-    suite = Suite.model_validate(
-        {
-            "dataset_id": "d",
-            "extra": 1,
-            "cases": [
-                {
-                    "case_id": "c",
-                    "hint": 2,
-                    "policy": {"x": 3},
-                    "tool_contracts": {"t": {"y": 4}},
-                    "trace": [{"idx": 0, "actor": "a", "type": "m", "z": 5}],
-                    "metadata": {"free": 6},
-                }
-            ],
-        }
-    )
+    case = {
+        "case_id": "c", "hint": 2, "policy": {"x": 3}, "tool_contracts": {"t": {"y": 4}},
+        "trace": [{"idx": 0, "actor": "a", "type": "m", "z": 5}], "metadata": {"free": 6},
+    }  # fmt: skip
+    suite = Suite.model_validate({"dataset_id": "d", "extra": 1, "cases": [case]})
     assert sorted(unknown_fields(suite)) == [
-        "$.cases[0].hint",
-        "$.cases[0].policy.x",
-        "$.cases[0].tool_contracts.t.y",
-        "$.cases[0].trace[0].z",
+        "$.cases[0].hint", "$.cases[0].policy.x", "$.cases[0].tool_contracts.t.y", "$.cases[0].trace[0].z",
         "$.extra",
-    ]
+    ]  # fmt: skip
     assert suite.to_json()["cases"][0]["hint"] == 2
 
 
 def test_names_of_earlier_versions_are_read() -> None:
-    case = Case.model_validate(
-        {
-            "case_id": "c",
-            "expected": 1,
-            "regex": ["a"],
-            "tool_contracts": {"t": {"required": ["x"], "forbidden": ["y"]}},
-        }
-    )
+    contract = {"required": ["x"], "forbidden": ["y"]}
+    old = {"case_id": "c", "expected": 1, "regex": ["a"], "tool_contracts": {"t": contract}}
+    case = Case.model_validate(old)
     assert (case.expected_output, case.regex_patterns) == (1, ["a"])
     assert (case.tool_contracts["t"].required_args, case.tool_contracts["t"].forbidden_args) == (["x"], ["y"])
 
@@ -93,12 +67,9 @@ def test_a_suite_states_its_version_at_the_top_or_in_its_metadata(
 def test_an_error_says_what_where_and_what_to_do() -> None:
     error = InvalidInput("suite.json: not JSON", remedy="Fix line 3.", file="suite.json", line=3, field=None)
     assert error.to_json() == {
-        "error": {
-            "code": "validation_error",
-            "message": "suite.json: not JSON",
-            "details": {"file": "suite.json", "line": 3, "remedy": "Fix line 3."},
-        }
-    }
+        "error": {"code": "validation_error", "message": "suite.json: not JSON",
+                  "details": {"file": "suite.json", "line": 3, "remedy": "Fix line 3."}},
+    }  # fmt: skip
     assert error.exit_code == ExitCode.WRONG_REQUEST
     assert StorageError("disk full").exit_code == ExitCode.NOT_EVALUABLE
     assert AgentEvalError("x").remedy == ""

@@ -52,20 +52,20 @@ def test_the_end_is_read_from_the_last_event_that_records_one() -> None:
     assert not events[1].is_message
 
 
+def aui(**fields: Any) -> dict[str, Any]:
+    return {"attributes": {"aui": fields}}
+
+
 @pytest.mark.parametrize(
     ("fields", "escalates", "fails"),
     [
-        ({"attributes": {"aui": {"executed_workflows": ["CONVERSATION_FORWARDING_TIER2"]}}}, True, False),
-        ({"attributes": {"aui": {"executed_workflows": "CONVERSATION_FORWARDING"}}}, True, False),
-        ({"attributes": {"aui": {"executed_workflows": ["PRE_CONVERSATION_FORWARDING"]}}}, False, False),
-        (
-            {"attributes": {"aui": {"executed_workflows": [{"name": "CONVERSATION_FORWARDING"}]}}},
-            False,
-            False,
-        ),
-        ({"attributes": {"aui": {"trace_info": {"response": {"type": "error"}}}}}, False, True),
-        ({"attributes": {"aui": {"trace_info": {"response": {"type": "blocked"}}}}}, False, False),
-        ({"attributes": {"aui": {"trace_info": {"response": "error"}}}}, False, False),
+        (aui(executed_workflows=["CONVERSATION_FORWARDING_TIER2"]), True, False),
+        (aui(executed_workflows="CONVERSATION_FORWARDING"), True, False),
+        (aui(executed_workflows=["PRE_CONVERSATION_FORWARDING"]), False, False),
+        (aui(executed_workflows=[{"name": "CONVERSATION_FORWARDING"}]), False, False),
+        (aui(trace_info={"response": {"type": "error"}}), False, True),
+        (aui(trace_info={"response": {"type": "blocked"}}), False, False),
+        (aui(trace_info={"response": "error"}), False, False),
         ({"attributes": {"aui": None}}, False, False),
         ({"type": "handoff", "output": "a human colleague"}, True, False),
         ({"type": "handoff", "output": "billing_agent"}, False, False),
@@ -104,11 +104,14 @@ def test_a_turn_may_leave_the_input_to_the_simulated_user(tmp_path: Path) -> Non
     assert faults(tmp_path, conversation()) == []
 
 
+NEEDS = "a turn needs an input, or auto"
+
+
 @pytest.mark.parametrize(
     ("turn", "message"),
     [
-        ({}, "a turn needs an input, or auto"),
-        ({"auto": False}, "a turn needs an input, or auto"),
+        ({}, NEEDS),
+        ({"auto": False}, NEEDS),
         ({"auto": True, "input": "Hello"}, "a turn with auto has no input: the user is simulated"),
     ],
 )

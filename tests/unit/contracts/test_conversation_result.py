@@ -82,15 +82,11 @@ def test_loops_are_conversations_of_their_own() -> None:
 
 def test_breakdowns_are_by_category_logic_and_tag() -> None:
     result = scored(
-        conversation(
-            "a",
-            evaluation(weight=3, category="tone", aui_logic=["R1", "R2", "R1"]),
-            evaluation("failed", category="safety", aui_logic=["R1"]),
-            tags=["x", "x", "y"],
-        ),
+        conversation("a", evaluation(weight=3, category="tone", aui_logic=["R1", "R2", "R1"]),
+                     evaluation("failed", category="safety", aui_logic=["R1"]), tags=["x", "x", "y"]),
         conversation("b", evaluation("failed", category="tone"), evaluation(), tags=["y"]),
         conversation("c", evaluation(category="tone"), is_error=True, tags=["y"]),
-    )
+    )  # fmt: skip
 
     def rows(groups: Any) -> list[tuple[str, int, int, float]]:
         return [(group.name, group.passed, group.total, group.score) for group in groups]

@@ -29,23 +29,16 @@ def test_what_an_agent_keeps_to_itself_is_no_act(kind: str) -> None:
     assert Trace([said(type="final_answer", output="yes")]).final_output == "yes", "of no fixed meaning"
 
 
-@pytest.mark.parametrize(
-    ("actor", "role"),
-    [
-        ("weather_agent", "agent"),
-        ("WebSurfer", "agent"),
-        ("AI", "agent"),
-        ("Assistant", "agent"),
-        ("user_support_agent", "agent"),
-        ("Human", "user"),
-        ("user_proxy", "user"),
-        ("UserSimulator", "user"),
-        ("function", "tool"),
-        ("search_api", "tool"),
-        ("developer", "system"),
-        ("environment", "environment"),
-    ],
-)
+ROLES = {
+    "agent": ("weather_agent", "WebSurfer", "AI", "Assistant", "user_support_agent"),
+    "user": ("Human", "user_proxy", "UserSimulator"),
+    "tool": ("function", "search_api"),
+    "system": ("developer",),
+    "environment": ("environment",),
+}
+
+
+@pytest.mark.parametrize(("actor", "role"), [(name, role) for role, names in ROLES.items() for name in names])
 def test_actors_are_told_apart_by_their_names(actor: str, role: str) -> None:
     event = said(actor=actor, output="It rains.")
     assert event.role == role
@@ -62,20 +55,14 @@ def test_an_actor_with_a_name_of_its_own_is_an_agent_only_where_it_does_what_age
 
 def test_the_name_of_the_agent_is_its_agent_name_else_an_actor_with_a_name() -> None:
     assert said(agent_name="triage").agent == "triage"
-    assert said(actor="weather_agent").agent == "weather_agent"
-    assert said(actor="assistant").agent is None
-    assert said(actor="user").agent is None
+    actors = ("weather_agent", "assistant", "user")
+    assert [said(actor=actor).agent for actor in actors] == ["weather_agent", None, None]
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        {"stop_reason": "length"},
-        {"stop_reason": "refusal"},
-        {"block_reason": "moderation"},
-        {"content_recorded": False},
-    ],
-)
+STOPS = [{"stop_reason": "length"}, {"stop_reason": "refusal"}, {"block_reason": "moderation"}]
+
+
+@pytest.mark.parametrize("reason", [*STOPS, {"content_recorded": False}])
 def test_an_answer_without_content_is_not_replaced_by_an_earlier_one(reason: dict[str, Any]) -> None:
     trace = Trace([said(output="Let me look."), said(1, **reason)])
     assert trace.final_event is trace.events[1]

@@ -23,18 +23,10 @@ OLD_CONFIGS = sorted((Path(__file__).parents[2] / "fixtures" / "packs").glob("*/
 AGENT = {
     "agent": {"agent": "command", "command": ["python3"], "environment": [], "repair_command": None},
     "attempt_limits": {
-        "output_bytes": 8388608,
-        "seconds": 30.0,
-        "steps": 50,
-        "tokens": None,
-        "tool_calls": 200,
-    },
-    "case_limits": {},
-    "max_repairs": 0,
-    "share_expected_output": False,
-    "strict_side_effects": True,
+        "output_bytes": 8388608, "seconds": 30.0, "steps": 50, "tokens": None, "tool_calls": 200},
+    "case_limits": {}, "max_repairs": 0, "share_expected_output": False, "strict_side_effects": True,
     "trials": 3,
-}
+}  # fmt: skip
 SHARD = {"count": 2, "number": 1, "positions": "eNpjAQAABQAF", "total": 3}
 
 

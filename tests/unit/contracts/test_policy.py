@@ -26,12 +26,6 @@ def test_a_preset_fills_in_what_is_left_out(stated: dict[str, Any], margin: floa
     assert (policy.effective_margin, policy.is_release) == (margin, is_release)
 
 
-@pytest.mark.parametrize("wrong", [{"margin": 0}, {"margin": float("nan")}, {"alpha": 1}, {"unknown": 1}])
-def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        GatePolicy.model_validate(wrong)
-
-
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)
 
 
@@ -52,14 +46,11 @@ def test_what_has_run_out_or_cannot_be_read_excuses_nothing(expires_at: str | No
 
 @pytest.mark.parametrize(
     ("text", "moment"),
-    [
-        *dict.fromkeys(
-            ("20260114T100000Z", "2026-W03-3T10:00:00+00:00", "2026-01-14 10:00Z", "2026-01-14T10:00:00Z"),
-            NOW,
-        ).items(),
-        *dict.fromkeys(("2026-01-14T10:00:00", "1768384800", "2026-01-14", "10:00:00Z", "")).items(),
-    ],
-)
+    [*dict.fromkeys(
+         ("20260114T100000Z", "2026-W03-3T10:00:00+00:00", "2026-01-14 10:00Z", "2026-01-14T10:00:00Z"),
+         NOW).items(),
+     *dict.fromkeys(("2026-01-14T10:00:00", "1768384800", "2026-01-14", "10:00:00Z", "")).items()],
+)  # fmt: skip
 def test_a_point_in_time_is_one_of_iso_8601_with_its_offset(text: str, moment: datetime | None) -> None:
     if moment is not None:
         assert instant(text) == moment

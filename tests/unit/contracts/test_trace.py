@@ -34,14 +34,10 @@ def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
 @pytest.mark.parametrize(
     ("events", "paired"),
     [
-        (
-            [call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")],
-            [(0, 3), (1, 2)],
-        ),
-        (
-            [call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")],
-            [(0, 4), (1, 3), (2, 5)],
-        ),
+        ([call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")],
+         [(0, 3), (1, 2)]),
+        ([call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")],
+         [(0, 4), (1, 3), (2, 5)]),
         ([call(0, "x"), call(1, "y"), result(2, None), result(3, None)], [(0, 2), (1, 3)]),
         ([call(0, call_id="a"), call(1), result(2, call_id="z")], [(0, None), (1, 2)]),
         ([call(0, call_id="a"), result(1, call_id="z")], [(0, None), (None, 1)]),
@@ -49,12 +45,10 @@ def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
         ([call(0, attempt=0), result(1, attempt=1)], [(0, None), (None, 1)]),
         ([result(0, "x"), call(1, "y")], [(1, None), (None, 0)]),
     ],
-    ids=[
-        *("by id, in any order", "the oldest of the tool", "the oldest of any tool"),
-        *("an unknown id and a call without one", "never another id", "an id and no tool"),
-        *("attempts", "results without a call come last"),
-    ],
-)
+    ids=[*("by id, in any order", "the oldest of the tool", "the oldest of any tool"),
+         *("an unknown id and a call without one", "never another id", "an id and no tool"),
+         *("attempts", "results without a call come last")],
+)  # fmt: skip
 def test_a_result_is_paired_with_the_call_that_it_answers(
     events: list[Event], paired: list[tuple[int | None, int | None]]
 ) -> None:
@@ -62,28 +56,18 @@ def test_a_result_is_paired_with_the_call_that_it_answers(
 
 
 def test_a_pair_reads_its_tool_arguments_and_error_from_either_event() -> None:
-    answered, orphan, nameless = (
-        Trace(
-            [
-                call(0, "x", "1", input={"a": 1}),
-                result(1, "x", "1", error="boom"),
-                call(2, None),
-                result(3, "y"),
-            ]
-        ).calls[0:3:2]
-        + Trace([call(0, None)]).calls
-    )
+    pair = [call(0, "x", "1", input={"a": 1}), result(1, "x", "1", error="boom")]
+    answered, _, orphan = Trace([*pair, call(2, None), result(3, "y")]).calls
+    (nameless,) = Trace([call(0, None)]).calls
     assert (answered.tool, answered.arguments, answered.error) == ("x", {"a": 1}, "boom")
     assert (orphan.tool, orphan.arguments, orphan.error) == ("y", None, None)
     assert nameless.tool == ""
 
 
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.sampled_from(["x", "y", None]), st.sampled_from(["1", "2", None])),
-        max_size=30,
-    )
-)
+STEP = st.tuples(st.booleans(), st.sampled_from(["x", "y", None]), st.sampled_from(["1", "2", None]))
+
+
+@given(st.lists(STEP, max_size=30))
 def test_every_event_is_in_exactly_one_pair_and_no_result_comes_before_its_call(steps: list[Any]) -> None:
     events = [
         (call if is_call else result)(idx, tool, call_id)
@@ -105,10 +89,8 @@ def test_a_hostile_trace_of_calls_nobody_answers_is_paired_in_linear_time() -> N
 
 
 def test_the_final_output_is_what_the_agent_said_last() -> None:
-    assert (
-        Trace([said(0, output="first"), said(1, output="last"), result(2, output="tool")]).final_output
-        == "last"
-    )
+    events = [said(0, output="first"), said(1, output="last"), result(2, output="tool")]
+    assert Trace(events).final_output == "last"
     assert Trace([said(0, input="in the input")]).final_output == "in the input"
     assert Trace([said(0, output="kept"), said(1)]).final_output == "kept"
 
@@ -170,20 +152,16 @@ def turns(*events: Event) -> list[tuple[int, list[int]]]:
 @pytest.mark.parametrize(
     ("events", "divided"),
     [
-        (
-            [said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)],
-            [(1, [1, 2, 3, 4]), (2, [5, 6])],
-        ),
+        ([said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)],
+         [(1, [1, 2, 3, 4]), (2, [5, 6])]),
         ([asked(0), asked(1), said(2), asked(3)], [(1, [0, 1, 2]), (2, [3])]),
         ([call(0), result(1), said(2)], [(1, [0, 1, 2])]),
         ([], []),
-        (
-            [said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)],
-            [(1, [1]), (2, [2, 3, 4, 5])],
-        ),
+        ([said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)],
+         [(1, [1]), (2, [2, 3, 4, 5])]),
     ],
     ids=["each begins one", "in a row", "no user", "nothing", "numbers win over counting"],
-)
+)  # fmt: skip
 def test_messages_of_the_user_divide_a_trace_into_turns(
     events: list[Event], divided: list[tuple[int, list[int]]]
 ) -> None:

@@ -13,17 +13,8 @@ from tests.factories import summarize
 
 def verdict(outcome: str, judge_id: str = "policy", **fields: Any) -> Verdict:
     failure = "policy_violation" if outcome in ("failed", "error") else None
-    return Verdict(
-        **{
-            "judge_id": judge_id,
-            "case_id": "c",
-            "outcome": outcome,
-            "passed": outcome == "passed",
-            "reason": "r",
-            "failure": failure,
-            **fields,
-        }
-    )
+    facts = {"judge_id": judge_id, "case_id": "c", "outcome": outcome, "passed": outcome == "passed"}
+    return Verdict(**{**facts, "reason": "r", "failure": failure, **fields})
 
 
 @pytest.mark.parametrize(
@@ -74,12 +65,8 @@ def test_only_failures_of_hard_judges_are_hard_fails() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        {"passed": True},
-        {"failure": None},
-        {"score": float("nan")},
-        {"score": 1.1},
-        {"weight": -1},
-        {"failure": "made up"},
+        *({"passed": True}, {"failure": None}, {"failure": "made up"}, {"weight": -1}),
+        *({"score": score} for score in (float("nan"), 1.1)),
     ],
 )
 def test_a_verdict_that_contradicts_itself_is_refused(broken: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.errors import FailureKind
 from agent_eval.models.scripted import ScriptedModel
-from tests.unit.agents.tasks import Time, around, make_task
+from tests.unit.agents.tasks import STILL, around, make_task
 
 Answer = str | None | FailureKind | Mapping[str, Any]
 
@@ -79,7 +79,7 @@ def hold(
     task = make_task(**given)
     task = replace(task, limits=task.limits.model_copy(update={"seconds": seconds}))
     simulation = Simulation(ScriptedModel(rows))
-    surroundings = around(task, clocks=clocks or Time().clocks)
+    surroundings = around(task, clocks=clocks or STILL)
     return attempt_case(agent, task, surroundings, Setting(simulation, cancelled=cancelled))
 
 

@@ -21,7 +21,7 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges import judge_case, load_judges
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, Step
-from tests.unit.agents.tasks import Time, around, make_task
+from tests.unit.agents.tasks import around, make_task
 
 TURNS = [
     {"input": "Where is order 7?", "expected_output": "shipped"},
@@ -192,7 +192,7 @@ def test_each_turn_is_judged_by_what_it_expects(place: Path) -> None:
     expected = {"a": "1 after []", "b": "something else"}
     turns = [{"input": text, "expected_output": output} for text, output in expected.items()]
     task = make_task(None, turns=turns, metadata={**ANSWERS, "final_output": {"mode": "exact"}})
-    result = attempt_case(program(place), task, around(task, clocks=Time().clocks))
+    result = attempt_case(program(place), task, around(task))
     verdicts = judge_case(load_judges(["final_output"]), task.case, Trace(result.events))
     (verdict,) = [verdict for verdict in verdicts if verdict.judge_id == "final_output"]
     assert (verdict.outcome.value, [turn["turn"] for turn in verdict.evidence["turns"]]) == ("failed", [1, 2])

@@ -157,13 +157,6 @@ def test_a_model_that_gives_no_reply_is_the_simulated_users_failure_or_ends_the_
         says(row, exchanges=exchanges)
 
 
-def test_numbers_and_ids_that_it_cannot_know_are_warned_of() -> None:
-    message = says(
-        {"text": "Order a-17 of 2024, that is A-99 for 50 EUR."}, exchanges=[Exchange("Hi", "2024?")]
-    )
-    assert [words.split()[0] for words in message.warnings] == ["'A-99'", "'50'"]
-
-
 @pytest.mark.parametrize(
     ("language", "words"), [(None, "the customer's first message"), ("Portuguese", "Portuguese")]
 )

@@ -25,7 +25,7 @@ from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respo
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
-from agent_eval.judges.builtin.strict import StrictEvaluation, check
+from agent_eval.judges.builtin.strict import check
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
 from tests.extent import crossed
@@ -66,7 +66,7 @@ def failing(case: Case, trace: Trace) -> dict[str, list[str]]:
     turns = facts_by_turn(trace)
     found: dict[str, list[str]] = {"failed": [], "error": []}
     for evaluation in case.metadata["strict"]:
-        outcome = check(StrictEvaluation.model_validate(evaluation), turns).outcome
+        outcome = check(evaluation, turns).outcome
         if outcome != "passed":
             found[outcome].append(evaluation["strict"])
     return found

@@ -13,7 +13,7 @@ from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind
 from agent_eval.models.retries import Reply
 
-STILL = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0, sleep=lambda _: None)
+STILL = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
 """Clocks that stand still, so that the same run gives the same bytes."""
 
 Behaviour = Callable[[Task], "Answer"]

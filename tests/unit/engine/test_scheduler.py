@@ -19,7 +19,7 @@ from agent_eval.engine.usage import NO_COSTS
 from agent_eval.errors import StorageError
 from agent_eval.models.retries import AdaptiveLimit, limit_of
 from agent_eval.storage import journal as journals
-from agent_eval.storage.journal import Journal, JournalReader, encode
+from agent_eval.storage.journal import Journal, encode, read_records
 
 
 def nothing() -> None:
@@ -84,8 +84,7 @@ class Bench:
         return Scheduler(work, self.journal)
 
     def record(self, done: FinishedTrial, offset: int) -> None:
-        with JournalReader(self.journal.path) as reader:
-            assert reader.read(offset) == [done.number], "it is on disk"
+        assert [*read_records(self.journal.path, [(offset, None)])] == [[done.number]], "it is on disk"
         self.recorded[done.number] = offset
 
 

@@ -106,16 +106,6 @@ def test_case_that_cannot_be_judged_is_named_with_its_field(
     assert {"case_id": "b", "field": "json_schema", "position": 1}.items() <= caught.value.details.items()
 
 
-def test_ids_that_only_look_alike_are_different_cases(
-    make_suite: MakeSuite, config: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # All ids collide: what is equal is decided by the ids themselves.
-    monkeypatch.setattr("agent_eval.engine.shard.id_hash", lambda case_id: 7)
-    assert score_suite(make_suite(3), POLICY, config, out).total_cases == 3
-    with pytest.raises(InvalidInput, match=r'"c1" occurs twice: cases\[1\] and cases\[2\]'):
-        score_suite(make_suite([case("c0"), case("c1"), case("c1")], "s.json"), POLICY, config, out)
-
-
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_strange_ids_stay_inside_and_apart(
     make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any

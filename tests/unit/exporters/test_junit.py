@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import CaseResult, case_result
-from agent_eval.contracts.trials import case_policy, trials_result
 from agent_eval.evidence.reader import open_pack
 from agent_eval.exporters.junit import junit_lines
-from tests.factories import make_case, make_config, make_pack, make_result, make_verdict
+from tests.factories import make_case, make_config, make_judged, make_pack, make_result
 from tests.unit.exporters.junit_schema import problems
 
 
@@ -25,9 +23,8 @@ def exported(pack: Path) -> Element:
 
 
 def one_verdict(tmp_path: Path, outcome: str, **fields: object) -> Element:
-    verdicts = [make_verdict(judge_id="replay_contract"), make_verdict("case-1", "policy", outcome, **fields)]
-    config = make_config(judges=["policy"])
-    root = exported(make_pack(tmp_path / "p", [case_result("case-1", verdicts)], config=config))
+    result = make_judged("case-1", outcome, **fields)
+    root = exported(make_pack(tmp_path / "p", [result], config=make_config(judges=["policy"])))
     (found,) = [case for case in root.iter("testcase") if case.get("name") == "policy"]
     return found
 
@@ -45,14 +42,10 @@ def test_every_judge_of_every_case_is_a_test_and_the_counts_are_right(tmp_path: 
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("12", "1", "1")
 
 
-@pytest.mark.parametrize(
-    ("outcome", "element", "kind"),
-    [
-        ("failed", "failure", "policy_violation"),
-        ("error", "error", "policy_violation"),
-        ("inconclusive", "error", "inconclusive"),
-    ],
-)
+KINDS = [("failed", "failure", "policy_violation"), ("error", "error", "policy_violation")]
+
+
+@pytest.mark.parametrize(("outcome", "element", "kind"), [*KINDS, ("inconclusive", "error", "inconclusive")])
 def test_what_is_no_pass_is_a_failure_or_an_error_with_its_reason(
     tmp_path: Path, outcome: str, element: str, kind: str
 ) -> None:
@@ -72,13 +65,8 @@ def test_a_skipped_verdict_is_a_skipped_test_and_a_passed_one_says_nothing(tmp_p
 def test_trials_and_shard_are_properties(tmp_path: Path) -> None:
     shard = {"shard": {"number": 3, "count": 8, "total": 20, "positions": "0"}}
     config = make_config(judges=["policy"], execution_config=shard)
-    trials: list[CaseResult] = [
-        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", outcome)])
-        for outcome in ("passed", "failed", "passed")
-    ]
-    result = trials_result(trials, case_policy("majority"))
-    trace = make_case("a")["trace"]
-    case = make_case("a", trials=[{"trace": trace}, {"trace": trace}])
+    result = make_judged("a", "passed", "failed", "passed", policy="majority")
+    case = make_case("a", trials=[{"trace": make_case("a")["trace"]}] * 2)
     root = exported(make_pack(tmp_path / "p", [result], cases=[case], config=config))
     properties = {each.get("name"): each.get("value") for each in root.iter("property")}
     assert properties["shard"] == "3/8"

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Event, case_result
-from agent_eval.contracts.trials import case_policy, trials_result
+from agent_eval.contracts import Event
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.exporters.answers import Answer, Times, answers_of
 from agent_eval.exporters.otel import ExportedTrial, Span, exported_trials
 from agent_eval.exporters.otlp import any_value, json_rows, logs_of, traces_of
-from tests.factories import make_config, make_pack, make_result, make_verdict
+from tests.factories import make_config, make_judged, make_pack, make_result
 
 SECOND = 1_000_000_000
 
@@ -33,9 +32,8 @@ def result(idx: int, tool: str, call_id: str | None = None, **fields: Any) -> di
 
 def pack_of(root: Path, trace: list[dict[str, Any]], **case: Any) -> Pack:
     cases = [{"case_id": "a", "input": "Do it.", "trace": trace, **case}]
-    verdicts = [make_verdict("a", "replay_contract"), make_verdict("a", "policy", "failed", score=0.25)]
-    config = make_config(judges=["policy"])
-    return open_pack(make_pack(root / "p", [case_result("a", verdicts)], cases=cases, config=config))
+    results = [make_judged("a", "failed", score=0.25)]
+    return open_pack(make_pack(root / "p", results, cases=cases, config=make_config(judges=["policy"])))
 
 
 def exported(root: Path, *trace: dict[str, Any], **case: Any) -> ExportedTrial:
@@ -53,21 +51,15 @@ def messages(span: Span, which: str) -> list[dict[str, Any]]:
 
 def test_parallel_calls_are_of_one_answer_and_each_has_its_span(tmp_path: Path) -> None:
     trial = exported(
-        tmp_path,
-        event(0, actor="user", input="Both?"),
-        call(1, "look", "c1"),
-        call(2, "look", "c2"),
-        result(3, "look", "c2", output={"found": 2}),
-        result(4, "look", "c1", error="not found"),
+        tmp_path, event(0, actor="user", input="Both?"), call(1, "look", "c1"), call(2, "look", "c2"),
+        result(3, "look", "c2", output={"found": 2}), result(4, "look", "c1", error="not found"),
         event(5, output="One of them.", model="m-1", usage={"input_tokens": 8, "cached_tokens": 2}),
-    )
+    )  # fmt: skip
     first, second = named(trial, "chat")
     assert [part["id"] for part in messages(first, "output")[0]["parts"]] == ["c1", "c2"]
     assert messages(first, "input") == [{"role": "user", "parts": [{"type": "text", "content": "Both?"}]}]
-    assert [part["response"] for part in (message["parts"][0] for message in messages(second, "input"))] == [
-        {"found": 2},
-        "not found",
-    ]
+    answers = [message["parts"][0]["response"] for message in messages(second, "input")]
+    assert answers == [{"found": 2}, "not found"]
     assert second.name == "chat m-1"
     assert second.attributes["gen_ai.usage.input_tokens"] == 8
     assert second.attributes["gen_ai.usage.cache_read.input_tokens"] == 2
@@ -118,16 +110,8 @@ def test_what_the_conventions_have_no_place_for_is_an_event_of_the_span(tmp_path
 
 
 def test_every_trial_is_a_trace_of_its_own(tmp_path: Path) -> None:
-    trials = [
-        case_result("a", [make_verdict("a", "replay_contract"), make_verdict("a", "policy", outcome)])
-        for outcome in ("failed", "passed")
-    ]
-    case = {
-        "case_id": "a",
-        "trace": [event(0, output="No.")],
-        "trials": [{"trace": [event(0, output="Yes.")]}],
-    }
-    results = [trials_result(trials, case_policy("any"))]
+    no, yes = ({"trace": [event(0, output=said)]} for said in ("No.", "Yes."))
+    results, case = [make_judged("a", "failed", "passed")], {"case_id": "a", **no, "trials": [yes]}
     root = make_pack(tmp_path / "p", results, cases=[case], config=make_config(judges=["policy"]))
     first, second = exported_trials(open_pack(root))
     assert first.spans[0].trace_id != second.spans[0].trace_id

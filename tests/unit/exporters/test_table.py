@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.contracts import CaseResult, case_result
-from agent_eval.contracts.trials import case_policy, trials_result
+from agent_eval.contracts import CaseResult
 from agent_eval.evidence.reader import open_pack
 from agent_eval.exporters.table import COLUMNS, cell, csv_lines
-from tests.factories import make_case, make_config, make_pack, make_result, make_verdict
+from tests.factories import make_case, make_config, make_judged, make_pack, make_result
 
 
 def exported(pack: Path) -> list[dict[str, str]]:
@@ -36,11 +35,6 @@ def test_every_verdict_is_a_row(tmp_path: Path) -> None:
     assert {row["case_input_tokens"] for row in rows} == {""}
 
 
-def judged(case_id: str, outcome: str, **fields: Any) -> CaseResult:
-    policy = make_verdict(case_id, "policy", outcome, **fields)
-    return case_result(case_id, [make_verdict(case_id, "replay_contract"), policy])
-
-
 def of_policy(root: Path, result: CaseResult, case: dict[str, Any]) -> list[dict[str, str]]:
     """The rows of one judge of a pack of one case."""
     pack = make_pack(root / "p", [result], cases=[case], config=make_config(judges=["policy"]))
@@ -48,7 +42,7 @@ def of_policy(root: Path, result: CaseResult, case: dict[str, Any]) -> list[dict
 
 
 def test_every_trial_has_its_rows_and_one_of_them_decides(tmp_path: Path) -> None:
-    result = trials_result([judged("a", outcome) for outcome in ("failed", "passed")], case_policy("any"))
+    result = make_judged("a", "failed", "passed")
     rows = of_policy(tmp_path, result, make_case("a", trials=[{"trace": make_case("a")["trace"]}]))
     assert [(row["trial"], row["outcome"], row["decides"]) for row in rows] == [
         ("0", "failed", "false"),
@@ -73,7 +67,7 @@ def test_other_texts_are_as_they_are(text: str) -> None:
 def test_hostile_text_stays_in_its_cell(
     tmp_path_factory: pytest.TempPathFactory, reason: str, case_id: str
 ) -> None:
-    result = judged(case_id, "failed", reason=reason)
+    result = make_judged(case_id, "failed", reason=reason)
     (row,) = of_policy(tmp_path_factory.mktemp("p"), result, make_case(case_id))
     assert row["reason"].removeprefix("'") == reason.replace("\0", "\ufffd").removeprefix("'")
     assert row["case_id"].removeprefix("'") == case_id.replace("\0", "\ufffd").removeprefix("'")

@@ -63,12 +63,9 @@ def asked(
     baseline = counts.pop("baseline", main[0] if main else None)
     newest = counts.pop("newest", None)
     return question(
-        Counts(own=run(now, "now"), main=main, baseline=baseline, newest=newest),
-        policy or GatePolicy(),
-        left_out or Excuses(),
-        seed="c0ffee",
-        may_rerun=may_rerun,
-    )
+        Counts(own=run(now, "now"), main=main, baseline=baseline, newest=newest), policy or GatePolicy(),
+        left_out or Excuses(), seed="c0ffee", may_rerun=may_rerun,
+    )  # fmt: skip
 
 
 Told = Rerun | list[Rerun] | Callable[[int], Rerun]

@@ -227,15 +227,12 @@ def test_what_reruns_show_decides(
     script = replace(script, log=[], suites=[])
     found = answer(question, rerun({"shop": question}, script, base)["shop"])
     ran = {
-        "log": script.log,
-        "suites": script.suites,
-        "first": script.log[:2],
+        "log": script.log, "suites": script.suites, "first": script.log[:2],
         "sides": [side for side, _ in script.log],
         "others": [place for place in script.log if place[1] != "a"],
-        "cases": {name for _, name in script.log},
-        "change of a": script.times("change", "a"),
+        "cases": {name for _, name in script.log}, "change of a": script.times("change", "a"),
         f"change of {LAST}": script.times("change", LAST),
-    }
+    }  # fmt: skip
     assert is_as(found, expected, **ran)
 
 

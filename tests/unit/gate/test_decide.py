@@ -367,13 +367,9 @@ def test_a_limit_that_chance_alone_may_break_is_a_note() -> None:
 
 def waiver(case_id: str) -> Waiver:
     return Waiver(
-        waiver_id="w",
-        baseline_name="main",
-        case_id=case_id,
-        reason="known",
-        approved_by="ada",
+        waiver_id="w", baseline_name="main", case_id=case_id, reason="known", approved_by="ada",
         created_at="2026-05-01T00:00:00+00:00",
-    )
+    )  # fmt: skip
 
 
 def test_a_waived_regression_is_no_suspect() -> None:

@@ -67,12 +67,9 @@ def test_the_sign_flip_test_is_scipys_permutation_test_of_one_sample() -> None:
     for _ in range(20):
         falls = [source.choice([-3, -2, -1, 1, 2, 3]) for _ in range(source.randint(2, 9))]
         found = permutation_test(
-            (falls,),
-            lambda sample, axis: sample.sum(axis=axis),
-            permutation_type="samples",
-            alternative="greater",
-            vectorized=True,
-        )
+            (falls,), lambda sample, axis: sample.sum(axis=axis), permutation_type="samples",
+            alternative="greater", vectorized=True,
+        )  # fmt: skip
         assert isclose(sign_flip(falls), found.pvalue, abs_tol=1e-12)
 
 

@@ -17,22 +17,13 @@ def test_a_policy_has_twelve_keys() -> None:
 
 def test_a_policy_is_read_with_all_of_them() -> None:
     policy = parse_policy(
-        {
-            "preset": "release",
-            "margin": 0.03,
-            "min_pass_rate": 0.9,
-            "max_hard_fail_rate": 0.1,
-            "max_hard_fail_increase": 0.05,
-            "max_regressed_cases": 1,
-            "max_new_hard_fail_cases": 0,
-            "max_cost_increase": 0.2,
-            "max_latency_increase": 0.5,
-            "safety": {"prompt_injection": "at-once", "mine": "repeated"},
-            "quarantine": [{"case": "a", "reason": "flaky", "until": "2026-12-01"}],
-            "deterministic": True,
-        },
+        {"preset": "release", "margin": 0.03, "min_pass_rate": 0.9, "max_hard_fail_rate": 0.1,
+         "max_hard_fail_increase": 0.05, "max_regressed_cases": 1, "max_new_hard_fail_cases": 0,
+         "max_cost_increase": 0.2, "max_latency_increase": 0.5,
+         "safety": {"prompt_injection": "at-once", "mine": "repeated"},
+         "quarantine": [{"case": "a", "reason": "flaky", "until": "2026-12-01"}], "deterministic": True},
         source="gate.yml",
-    )
+    )  # fmt: skip
     assert (policy.effective_margin, policy.is_release, policy.max_cost_increase) == (0.03, True, 0.2)
     assert parse_policy({}, source="gate.yml") == GatePolicy()
 

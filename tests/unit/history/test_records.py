@@ -113,15 +113,9 @@ def test_each_trial_counts(tmp_path: Path) -> None:
 
 def test_a_case_takes_less_than_200_bytes() -> None:
     case = CaseRecord(
-        case_id="refund-over-the-limit-of-a-friend",
-        definition="ab" * 6,
-        passed=9,
-        scored=12,
-        lost={"infrastructure": 1},
-        missed={"policy_violation": 3},
-        cost_usd=0.012345,
-        latency_ms=12345.0,
-    )
+        case_id="refund-over-the-limit-of-a-friend", definition="ab" * 6, passed=9, scored=12,
+        lost={"infrastructure": 1}, missed={"policy_violation": 3}, cost_usd=0.012345, latency_ms=12345.0,
+    )  # fmt: skip
     assert len(canonical_json(case.to_json())) < 200
 
 

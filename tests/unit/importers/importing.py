@@ -11,11 +11,13 @@ from typing import Any
 
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput, NothingMeasured
-from agent_eval.importers.catalog import Family
+from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.judges.builtin.replay_contract import ReplayContractJudge
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 
 TRANSCRIPT, FRAMEWORK, PROVIDER = "transcript", "framework", "provider"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
+FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
 
 
 @dataclass
@@ -71,6 +73,19 @@ def imported(family: Family, path: Path, out: Path, *, name: str = "auto", **opt
     diagnostics = [entry.to_json() for entry in found.diagnostics.entries]
     formats = {recognised.format for recognised in found.recognised}
     return Result([json.loads(line) for line in lines], diagnostics, formats)
+
+
+def fixture(name: str, out: Path, **options: Any) -> Result:
+    """Import one of our own exports, by its format's folder and its name."""
+    return imported(FAMILIES[name.partition("/")[0]], FIXTURES / name, out, **options)
+
+
+def steps(result: Result) -> list[tuple[str, Any]]:
+    """Types of events in order, with the call or the text."""
+    return [
+        (event["type"], event.get("call_id") or event.get("output", event.get("input")))
+        for event in result.events
+    ]
 
 
 def of_value(family: Family, value: Any, out: Path, **options: Any) -> Result:

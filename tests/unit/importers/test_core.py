@@ -61,37 +61,33 @@ def said_in(case: Any) -> list[Any]:
 
 def test_a_repeated_history_is_in_the_trace_once(tmp_path):
     (case,), _ = imported(tmp_path, *TWO_TURNS)
-    assert said_in(case) == ["Hello", "Hi!", "Bye", "Goodbye."]
+    assert said_in(case) == WHOLE
     assert [turn.input for turn in case.turns] == ["Hello", "Bye"]
     assert sum(event.usage.input_tokens for event in case.trace if event.usage) == 10
 
 
-def test_records_of_a_dialogue_may_come_in_any_order(tmp_path):
-    (case,), _ = imported(tmp_path, *reversed(TWO_TURNS))
-    assert said_in(case) == ["Hello", "Hi!", "Bye", "Goodbye."]
+WHOLE = ["Hello", "Hi!", "Bye", "Goodbye."]
+OTHER = chat([user("Hello"), assistant("Hi!"), user("Stay")], {"content": "All right."})
 
 
-def test_two_dialogues_that_begin_alike_remain_two(tmp_path):
-    cases, _ = imported(tmp_path, *TWO_TURNS, *TWO_TURNS)
-    assert [said_in(case) for case in cases] == [["Hello", "Hi!", "Bye", "Goodbye."]] * 2
-    assert len({case.case_id for case in cases}) == 2
-
-
-def test_a_second_continuation_is_a_conversation_of_its_own(tmp_path):
-    other = chat([user("Hello"), assistant("Hi!"), user("Stay")], {"content": "All right."})
-    cases, _ = imported(tmp_path, *TWO_TURNS, other)
-    assert [said_in(case) for case in cases] == [
-        ["Hello", "Hi!", "Bye", "Goodbye."],
-        ["Hello", "Hi!", "Stay", "All right."],
-    ]
+@pytest.mark.parametrize(
+    ("records", "dialogues"),
+    [
+        (TWO_TURNS[::-1], [WHOLE]),
+        ([*TWO_TURNS, *TWO_TURNS], [WHOLE, WHOLE]),
+        ([*TWO_TURNS, OTHER], [WHOLE, ["Hello", "Hi!", "Stay", "All right."]]),
+    ],
+    ids=["in any order", "that begin alike", "continued a second time"],
+)
+def test_dialogues_are_told_apart(tmp_path, records, dialogues):
+    cases, _ = imported(tmp_path, *records)
+    assert [said_in(case) for case in cases] == dialogues
+    assert len({case.case_id for case in cases}) == len(cases)
 
 
 def test_a_failed_request_and_its_repetition_are_one_conversation(tmp_path):
-    refused = {
-        "request": {"messages": [user("Hello")]},
-        "response": {"error": {"message": "overloaded"}},
-        "status": 529,
-    }
+    error = {"response": {"error": {"message": "overloaded"}}, "status": 529}
+    refused = {"request": {"messages": [user("Hello")]}, **error}
     answered = chat([user("Hello")], {"content": "Hi!"})
     (case,), _ = imported(tmp_path, refused, answered, format="openai")
     assert [event.type for event in case.trace] == ["message", "error", "message"]
@@ -103,10 +99,8 @@ def test_records_are_grouped_by_a_field_where_asked(tmp_path):
         for text, session in (("a", "s1"), ("b", "s2"), ("c", "s1"))
     ]
     cases, _ = imported(tmp_path, *records, group_by="metadata.session")
-    assert [(case.case_id, said_in(case)) for case in cases] == [
-        ("s1", ["a", "A", "c", "C"]),
-        ("s2", ["b", "B"]),
-    ]
+    groups = [("s1", ["a", "A", "c", "C"]), ("s2", ["b", "B"])]
+    assert [(case.case_id, said_in(case)) for case in cases] == groups
 
 
 def test_a_record_without_the_field_to_group_by_is_a_conversation_of_its_own(tmp_path):
@@ -139,20 +133,17 @@ def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids,
     assert result.diagnostics.counts == notes
 
 
-def test_importing_twice_gives_the_same_bytes(tmp_path):
-    imported(tmp_path, *TWO_TURNS)
-    first = (tmp_path / "suite.jsonl").read_bytes()
-    imported(tmp_path, *TWO_TURNS)
-    assert (tmp_path / "suite.jsonl").read_bytes() == first
-
-
 @pytest.mark.parametrize("name", ["suite.json", "suite.jsonl"])
-def test_what_is_written_is_a_valid_suite(tmp_path, name):
+def test_what_is_written_is_a_valid_suite_and_the_same_again(tmp_path, name):
     source = tmp_path / "dump.json"
     source.write_text(json.dumps(list(TWO_TURNS)))
     out = tmp_path / name
-    import_traces(ImportRequest((source,), out, "provider"))
+    written = []
+    for _ in range(2):
+        import_traces(ImportRequest((source,), out, "provider"))
+        written.append(out.read_bytes())
     assert validate_suite(out, strict=True, require_version="1.2.0").passed
+    assert written[0] == written[1]
 
 
 def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
@@ -164,12 +155,9 @@ def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
     assert answered.parent_span_id == made.span_id
     assert answered.tool == "lookup"
     assert made.attributes == {
-        "agent_eval.ids_derived": True,
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.tool.call.id": "c1",
-        "gen_ai.tool.name": "lookup",
-    }
+        "agent_eval.ids_derived": True, "gen_ai.operation.name": "execute_tool",
+        "gen_ai.provider.name": "openai", "gen_ai.tool.call.id": "c1", "gen_ai.tool.name": "lookup",
+    }  # fmt: skip
     assert len({event.span_id for event in case.trace}) == 4
 
 

@@ -12,30 +12,21 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import AgentEvalError
-from agent_eval.importers.catalog import FORMATS, Family, names_of
+from agent_eval.importers.catalog import Family, names_of
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from tests.extent import amount
+from tests.unit.importers.importing import FAMILIES
+from tests.unit.importers.importing import FIXTURES as ADAPTERS
 
-ADAPTERS = Path(__file__).parents[2] / "fixtures" / "adapters"
-FIXTURES = sorted(
-    path
-    for provider in names_of("provider")[1:]
-    for path in (ADAPTERS / provider).iterdir()
-    if not path.name.endswith(".expected.json")
-)
 PARALLEL = amount(1_000, 10_000, 10_000)
 CUTS = amount(12, 50, 200)
 CHANGES = amount(6, 25, 100)
-
-
+FILES = [path for path in sorted(ADAPTERS.glob("*/*")) if not path.name.endswith(".expected.json")]
+FIXTURES = [path for path in FILES if path.parent.name in names_of("provider")[1:]]
 EVERY_FORMAT = [
-    path
-    for entry in FORMATS
-    for path in sorted((ADAPTERS / entry.name).iterdir())
-    if path.suffix in (".json", ".jsonl", ".traj") and not path.name.endswith(".expected.json")
+    path for path in FILES if path.parent.name in FAMILIES and path.suffix in (".json", ".jsonl", ".traj")
 ]
-FAMILIES = {entry.name: entry.family for entry in FORMATS}
 
 
 def attempt(source: Path, home: Path, family: Family = "provider") -> Imported | None:
@@ -72,20 +63,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 ODD: tuple[Any, ...] = (
-    None,
-    "",
-    [],
-    {},
-    0,
-    -1,
-    1e300,
-    True,
-    "\u0000\u202e",
-    [[[]]],
-    {"type": "unknown"},
-    [None],
-    "{",
-)
+    None, "", [], {}, 0, -1, 1e300, True, "\u0000\u202e", [[[]]], {"type": "unknown"}, [None], "{",
+)  # fmt: skip
 
 
 def changed(value: Any, chance: random.Random) -> Any:
@@ -154,13 +133,8 @@ def parallel_anthropic(number: int) -> Any:
     results = [
         {"type": "tool_result", "tool_use_id": f"c{k}", "content": str(k)} for k in reversed(range(number))
     ]
-    return {
-        "messages": [
-            {"role": "user", "content": "Go"},
-            {"role": "assistant", "content": uses},
-            {"role": "user", "content": results},
-        ]
-    }
+    turns = (("user", "Go"), ("assistant", uses), ("user", results))
+    return {"messages": [{"role": role, "content": content} for role, content in turns]}
 
 
 @pytest.mark.parametrize("make", [parallel_chat, parallel_anthropic])
@@ -173,30 +147,26 @@ def test_thousands_of_parallel_calls_get_their_own_results(make: Callable[[int],
     assert all(str(call.arguments["k"]) == call.result.output for call in case.recorded.calls)
 
 
+def read_chat(home: Path, *messages: Any, **answer: Any) -> Imported | None:
+    """Import a chat of a first message and these; `answer` has more fields of the response."""
+    record = chat_with([{"role": "user", "content": "Go"}, *messages])
+    record["response"] |= answer
+    (home / "dump.json").write_text(json.dumps([record]))
+    return attempt(home / "dump.json", home)
+
+
 def test_an_unknown_role_or_block_is_reported_with_its_place(tmp_path):
-    record = chat_with([{"role": "user", "content": "Go"}, {"role": "narrator", "content": "Meanwhile"}])
-    (tmp_path / "dump.json").write_text(json.dumps([record]))
-    (entry,) = attempt(tmp_path / "dump.json", tmp_path).diagnostics.entries
+    (entry,) = read_chat(tmp_path, {"role": "narrator", "content": "Meanwhile"}).diagnostics.entries
     assert (entry.record, entry.field) == ("dump.json[0]", "messages[1]")
     assert "'narrator'" in entry.reason
 
 
 def test_unknown_fields_of_an_answer_are_reported_once_each(tmp_path):
-    record = chat_with([{"role": "user", "content": "Go"}])
-    record["response"]["new_field"] = {"a": 1}
-    (tmp_path / "dump.json").write_text(json.dumps([record]))
-    (entry,) = attempt(tmp_path / "dump.json", tmp_path).diagnostics.entries
+    (entry,) = read_chat(tmp_path, new_field={"a": 1}).diagnostics.entries
     assert (entry.severity, entry.field) == ("unknown", "response.new_field")
 
 
 def test_empty_content_makes_no_message(tmp_path):
-    messages = [
-        {"role": "user", "content": "Go"},
-        {"role": "assistant", "content": ""},
-        {"role": "assistant", "content": []},
-        {"role": "assistant", "content": None},
-    ]
-    (tmp_path / "dump.json").write_text(json.dumps([chat_with(messages)]))
-    attempt(tmp_path / "dump.json", tmp_path)
+    read_chat(tmp_path, *({"role": "assistant", "content": content} for content in ("", [], None)))
     (case,) = load_suite(tmp_path / "out.jsonl").cases
     assert [event.content for event in case.trace] == ["Go", "Done."]

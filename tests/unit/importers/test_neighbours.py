@@ -10,49 +10,50 @@ import pytest
 
 from agent_eval.errors import NothingMeasured
 from agent_eval.operations.import_traces import ImportRequest, import_traces
-from tests.unit.importers.importing import imported
+from tests.unit.importers.importing import imported, of_value
 
 HI = {"role": "user", "content": "Hi"}
 FUNCTION = {"name": "lookup", "arguments": '{"id": 7}'}
 CALL = {"id": "c1", "type": "function", "function": FUNCTION}
+ASKS = {"messages": [HI]}
+ANSWER = {"role": "assistant", "tool_calls": [CALL]}
+TOOL_CALLS = [{"tool_call": {"id": "c1", "function": FUNCTION}}]
+OUTPUT = {"message": {"role": "assistant", "tool_calls": TOOL_CALLS}}
 SPAN = {
-    "name": "llm",
-    "context": {"trace_id": "t1", "span_id": "s1"},
-    "span_kind": "LLM",
-    "start_time": "2026-01-01T00:00:00Z",
-    "status_code": "OK",
-    "attributes": {
-        "llm.input_messages": [{"message": HI}],
-        "llm.output_messages": [
-            {
-                "message": {
-                    "role": "assistant",
-                    "tool_calls": [{"tool_call": {"id": "c1", "function": FUNCTION}}],
-                }
-            }
-        ],
-    },
-}
+    "name": "llm", "context": {"trace_id": "t1", "span_id": "s1"}, "span_kind": "LLM",
+    "start_time": "2026-01-01T00:00:00Z", "status_code": "OK",
+    "attributes": {"llm.input_messages": [{"message": HI}], "llm.output_messages": [OUTPUT]},
+}  # fmt: skip
+ROW = {
+    **{name: value for name, value in SPAN.items() if name not in ("context", "attributes")},
+    "context.trace_id": "t1", "context.span_id": "s1",
+    "attributes.llm.input_messages": [{"message.role": "user", "message.content": "Hi"}],
+    "attributes.llm.output_messages": [{
+        "message.role": "assistant",
+        "message.tool_calls": [{f"tool_call.function.{name}": text for name, text in FUNCTION.items()}],
+    }],
+}  # fmt: skip
 OBSERVATION = {
-    "id": "o1",
-    "traceId": "t1",
-    "type": "GENERATION",
-    "startTime": "2026-01-01T00:00:00Z",
-    "input": [HI],
+    "id": "o1", "traceId": "t1", "type": "GENERATION", "startTime": "2026-01-01T00:00:00Z", "input": [HI],
     "output": {"role": "assistant", "content": "", "tool_calls": [CALL]},
     "usageDetails": {"input": 3, "output": 2},
-}
+}  # fmt: skip
+SHOWN = "ResponseFunctionToolCall(arguments='{\"id\": 7}', call_id='c1', name='lookup', type='function_call')"
+
+
+def said(role: str, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """One message of the conventions of OpenTelemetry."""
+    return [{"role": role, "parts": [part]}]
+
+
 CHAT = {
     "gen_ai.operation.name": "chat",
-    "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}],
-    "gen_ai.output.messages": [
-        {
-            "role": "assistant",
-            "parts": [{"type": "tool_call", "id": "c1", "name": "lookup", "arguments": {"id": 7}}],
-        }
-    ],
+    "gen_ai.input.messages": said("user", {"type": "text", "content": "Hi"}),
+    "gen_ai.output.messages": said(
+        "assistant", {"type": "tool_call", "id": "c1", "name": "lookup", "arguments": {"id": 7}}
+    ),
 }
-SHOWN = "ResponseFunctionToolCall(arguments='{\"id\": 7}', call_id='c1', name='lookup', type='function_call')"
+AS_TEXT = {**CHAT, "gen_ai.output.messages": said("assistant", {"type": "text", "content": SHOWN})}
 
 
 def qwen(number: int, kind: str, role: str, *parts: Any, **more: Any) -> dict[str, Any]:
@@ -61,134 +62,57 @@ def qwen(number: int, kind: str, role: str, *parts: Any, **more: Any) -> dict[st
     return {**ids, "type": kind, "message": {"role": role, "parts": list(parts)}, **more}
 
 
+def gemini(second: int, kind: str, **fields: Any) -> dict[str, Any]:
+    """A line of Gemini CLI's stream."""
+    return {"type": kind, "timestamp": f"2026-01-01T00:00:0{second}Z", **fields}
+
+
+def run(**fields: Any) -> dict[str, Any]:
+    """A run of LangSmith."""
+    return {"id": "r", "run_type": "llm", "inputs": ASKS, **fields}
+
+
 USED = {"functionCall": {"id": "c1", "name": "lookup", "args": {"id": 7}}}
+USE = {"toolUseId": "c1", "name": "lookup"}
 EXPORTS: dict[str, Any] = {
-    "gemini-cli-stream.jsonl": [
-        {"type": "init", "timestamp": "2026-01-01T00:00:00Z", "session_id": "s", "model": "m"},
-        {"type": "message", "timestamp": "2026-01-01T00:00:01Z", **HI},
-        {
-            "type": "message",
-            "timestamp": "2026-01-01T00:00:02Z",
-            "role": "assistant",
-            "content": "I ",
-            "delta": True,
-        },
-        {
-            "type": "message",
-            "timestamp": "2026-01-01T00:00:02Z",
-            "role": "assistant",
-            "content": "look.",
-            "delta": True,
-        },
-        {
-            "type": "tool_use",
-            "timestamp": "2026-01-01T00:00:03Z",
-            "tool_name": "lookup",
-            "tool_id": "c1",
-            "parameters": {"id": 7},
-        },
-        {
-            "type": "tool_result",
-            "timestamp": "2026-01-01T00:00:04Z",
-            "tool_id": "c1",
-            "status": "success",
-            "output": "a",
-        },
-        {
-            "type": "result",
-            "timestamp": "2026-01-01T00:00:05Z",
-            "status": "success",
-            "stats": {"input_tokens": 3},
-        },
-    ],
+    "gemini-cli-stream.jsonl": [gemini(0, "init", session_id="s", model="m"), gemini(1, "message", **HI),
+                                gemini(2, "message", role="assistant", content="I ", delta=True),
+                                gemini(2, "message", role="assistant", content="look.", delta=True),
+                                gemini(3, "tool_use", tool_name="lookup", tool_id="c1", parameters={"id": 7}),
+                                gemini(4, "tool_result", tool_id="c1", status="success", output="a"),
+                                gemini(5, "result", status="success", stats={"input_tokens": 3})],
     "items.json": {
-        "items": [
-            {"type": "message", **HI},
-            {"type": "function_call", "call_id": "c1", **FUNCTION},
-        ]
-    },
+        "items": [{"type": "message", **HI}, {"type": "function_call", "call_id": "c1", **FUNCTION}]},
     "ollama.json": {
-        "request": {"model": "m", "messages": [HI]},
-        "response": {"message": {"role": "assistant", "tool_calls": [{"function": FUNCTION}]}, "done": True},
-    },
+        "request": {"model": "m", **ASKS},
+        "response": {"message": {"role": "assistant", "tool_calls": [{"function": FUNCTION}]}, "done": True}},
     "bedrock-stream.json": {
         "request": {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
         "response": [
             {"messageStart": {"role": "assistant"}},
-            {
-                "contentBlockStart": {
-                    "start": {"toolUse": {"toolUseId": "c1", "name": "lookup"}},
-                    "contentBlockIndex": 0,
-                }
-            },
+            {"contentBlockStart": {"start": {"toolUse": USE}, "contentBlockIndex": 0}},
             {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"id": 7}'}}, "contentBlockIndex": 0}},
-            {"messageStop": {"stopReason": "tool_use"}},
-        ],
-    },
+            {"messageStop": {"stopReason": "tool_use"}}]},
     "phoenix-page.json": {"data": [SPAN], "next_cursor": None},
     "phoenix-traces.json": {"first": [SPAN]},
-    "phoenix-table.jsonl": [
-        {
-            **{name: value for name, value in SPAN.items() if name not in ("context", "attributes")},
-            "context.trace_id": "t1",
-            "context.span_id": "s1",
-            "attributes.llm.input_messages": [{"message.role": "user", "message.content": "Hi"}],
-            "attributes.llm.output_messages": [
-                {
-                    "message.role": "assistant",
-                    "message.tool_calls": [
-                        {f"tool_call.function.{name}": value for name, value in FUNCTION.items()}
-                    ],
-                }
-            ],
-        }
-    ],
+    "phoenix-table.jsonl": [ROW],
     "langfuse-page.json": {"data": [OBSERVATION], "meta": {"page": 1}},
     "langfuse-rows.jsonl": [OBSERVATION, {**OBSERVATION, "id": "o2", "type": "SPAN", "output": None}],
     "logfire-columns.json": {
-        "columns": [
-            {"name": "trace_id", "values": ["t1"]},
-            {"name": "span_id", "values": ["s1"]},
-            {"name": "span_name", "values": ["chat m"]},
-            {"name": "attributes", "values": [CHAT]},
-        ]
-    },
+        "columns": [{"name": "trace_id", "values": ["t1"]}, {"name": "span_id", "values": ["s1"]},
+                    {"name": "span_name", "values": ["chat m"]}, {"name": "attributes", "values": [CHAT]}]},
     "bag.json": {"spanName": "llm", "attributes": CHAT},
-    "shown.json": {
-        "spanName": "llm",
-        "attributes": {
-            **CHAT,
-            "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": SHOWN}]}],
-        },
-    },
-    "langsmith.json": {
-        "post": [{"id": "r", "run_type": "llm", "inputs": {"messages": [HI]}, "outputs": {}}],
-        "patch": [{"outputs": {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}}],
-    },
-    "langsmith-webhook.json": {
-        "rule_id": "x",
-        "runs": [
-            {
-                "id": "r",
-                "run_type": "llm",
-                "inputs": {"messages": [HI]},
-                "outputs": {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]},
-            }
-        ],
-    },
+    "shown.json": {"spanName": "llm", "attributes": AS_TEXT},
+    "langsmith.json": {"post": [run(outputs={})], "patch": [{"outputs": {"choices": [{"message": ANSWER}]}}]},
+    "langsmith-webhook.json": {"rule_id": "x", "runs": [run(outputs={"choices": [{"message": ANSWER}]})]},
     "promptfoo.json": {
         "evalId": "e",
-        "results": {
-            "version": 3,
-            "results": [{"prompt": {"raw": "Hi"}, "response": {"output": [CALL]}, "success": True}],
-        },
-    },
+        "results": {"version": 3,
+                    "results": [{"prompt": {"raw": "Hi"}, "response": {"output": [CALL]}, "success": True}]}},
     "qwen.jsonl": [
-        qwen(1, "user", "user", {"text": "Hi"}),
-        qwen(2, "assistant", "model", USED),
-        {"type": "system", "subtype": "rewind", "uuid": "u3", "parentUuid": "u1", "sessionId": "s"},
-    ],
-}
+        qwen(1, "user", "user", {"text": "Hi"}), qwen(2, "assistant", "model", USED),
+        {"type": "system", "subtype": "rewind", "uuid": "u3", "parentUuid": "u1", "sessionId": "s"}],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -202,37 +126,28 @@ def test_a_neighbour_of_a_format_is_read_whole(name: str, tmp_path: Path) -> Non
 
 
 def test_a_file_in_utf_16_is_read(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(
-        json.dumps({"messages": [HI, {"role": "assistant", "content": "Ö"}]}), "utf-16"
-    )
+    messages = [HI, {"role": "assistant", "content": "Ö"}]
+    (tmp_path / "a.json").write_text(json.dumps({"messages": messages}), "utf-16")
     result = imported("provider", tmp_path / "a.json", tmp_path)
     assert [message["output"] for message in result.of("message", "agent")] == ["Ö"]
 
 
 def test_tests_of_promptfoo_are_cases_and_their_repeats_trials(tmp_path: Path) -> None:
     row = {
-        "testIdx": 0,
-        "promptIdx": 0,
-        "prompt": {"raw": '[{"role": "user", "content": "Hi"}]'},
-        "provider": {"id": "openai:m"},
+        "testIdx": 0, "promptIdx": 0, "prompt": {"raw": json.dumps([HI])}, "provider": {"id": "openai:m"},
         "response": {"output": "Hello", "tokenUsage": {"prompt": 3, "completion": 2}, "cost": 0.5},
-        "latencyMs": 12,
-        "success": True,
+        "latencyMs": 12, "success": True,
         "gradingResult": {"componentResults": [{"pass": False, "assertion": {"type": "equals"}}]},
-    }
+    }  # fmt: skip
     failed = {**row, "response": {"error": "timeout"}, "success": False}
     other = {**row, "testIdx": 1}
-    (tmp_path / "p.json").write_text(
-        json.dumps({"evalId": "e", "results": {"results": [row, failed, other]}})
-    )
-    result = imported("transcript", tmp_path / "p.json", tmp_path)
+    exported = {"evalId": "e", "results": {"results": [row, failed, other]}}
+    result = of_value("transcript", exported, tmp_path)
     assert [case["case_id"] for case in result.cases] == ["test-0", "test-1"]
     assert [len(case.get("trials", ())) for case in result.cases] == [1, 0]
     verdicts = result.cases[0]["metadata"]["recorded_verdicts"]
-    assert {name: verdict["passed"] for name, verdict in verdicts.items()} == {
-        "promptfoo": True,
-        "equals-0": False,
-    }
+    passed = {name: verdict["passed"] for name, verdict in verdicts.items()}
+    assert passed == {"promptfoo": True, "equals-0": False}
     (answer,) = [event for event in result.cases[0]["trace"] if event["actor"] == "agent"]
     assert (answer["cost_usd"], answer["latency_ms"], answer["usage"]["input_tokens"]) == (0.5, 12, 3)
     assert [event["error"] for event in result.of("error")] == ["timeout"]
@@ -275,6 +190,9 @@ def test_a_stream_to_the_interface_of_the_ai_sdk(
 SPAN_IDS = {"trace_id": "t", "span_id": "s"}
 
 
+OWN = {"key": "service.name", "value": {"stringValue": "agent-eval"}}
+
+
 @pytest.mark.parametrize(
     ("record", "name"),
     [
@@ -292,18 +210,22 @@ SPAN_IDS = {"trace_id": "t", "span_id": "s"}
         ([{"mapping": {}, "current_node": "a"}], "the data export of ChatGPT"),
         ({"log": {"entries": []}}, "HAR"),
         ({"type": "session.created", "event_id": "e"}, "OpenAI's Realtime API"),
-        (
-            {"schemaType": "ModelInvocationLog", "operation": "InvokeModel", "modelId": "m"},
-            "a log of Bedrock's InvokeModel",
-        ),
+        ({"schemaType": "ModelInvocationLog", "operation": "InvokeModel", "modelId": "m"},
+         "a log of Bedrock's InvokeModel"),
         ({"type": "LLMCall", "messages": []}, "the log of AutoGen's runtime"),
         ({"input": "Hi", "actual_output": "Yes"}, "test cases of DeepEval"),
         ({"user_input": "Hi", "response": "Yes"}, "samples of Ragas"),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a JSON Schema"),
         ({"case_id": "c", "trace": []}, "agent-eval's own case"),
+        (
+            {"trace_id": "t", "name": "chat", "attributes": {}, "scope": {"name": "agent-eval"}},
+            "what `agent-eval export otel` wrote",
+        ),
+        ({"resourceSpans": [{"resource": {"attributes": [OWN]}}]}, "what `agent-eval export otel` wrote"),
+        ([{"query": "Off", "expected_tool_use": []}], "a list of queries of ADK's first versions"),
         ("event: thread.run.created\ndata: {}\n\n", "a stream of Assistants"),
     ],
-)
+)  # fmt: skip
 def test_a_format_that_cannot_be_imported_is_refused_by_its_name(
     record: Any, name: str, tmp_path: Path
 ) -> None:
@@ -323,10 +245,7 @@ def test_a_file_that_is_no_json_is_refused_with_its_place(tmp_path: Path) -> Non
 
 def test_a_file_in_a_stream_to_the_interface_is_in_its_answer(tmp_path: Path) -> None:
     path = tmp_path / "stream.txt"
-    path.write_text(
-        later(
-            {"type": "file", "url": "data:text/csv;base64,YQ==", "mediaType": "text/csv"}, {"type": "finish"}
-        )
-    )
+    file = {"type": "file", "url": "data:text/csv;base64,YQ==", "mediaType": "text/csv"}
+    path.write_text(later(file, {"type": "finish"}))
     (answer,) = imported("framework", path, tmp_path / "out", strict=True).of("message")
     assert [part["type"] for part in answer["parts"]] == ["text", "file"]

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
-
-from agent_eval.errors import InvalidInput, NothingMeasured
-from tests.unit.importers.importing import TRANSCRIPT, Result, imported, of_lines, of_value
-
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
-
-
-def fixture(name: str, out: Path, **options: Any) -> Result:
-    return imported(TRANSCRIPT, FIXTURES / name, out, **options)
-
-
-def steps(result: Result) -> list[tuple[str, Any]]:
-    """Types of events in order, with the call or the text."""
-    return [
-        (event["type"], event.get("call_id") or event.get("output", event.get("input")))
-        for event in result.events
-    ]
+from tests.unit.importers.importing import FIXTURES, TRANSCRIPT, fixture, of_lines, of_value, steps
 
 
 def span(number: int, parent: int | None, start: int, **attributes: Any) -> dict[str, Any]:
     """A flat row."""
     return {
-        "trace_id": "ab" * 16,
-        "span_id": f"{number:016x}",
-        "parent_span_id": parent and f"{parent:016x}",
-        "name": attributes.pop("name", "span"),
-        "start_time": 1_770_000_000_000_000_000 + start,
-        "end_time": 1_770_000_000_000_000_000 + attributes.pop("end", start + 1),
-        "attributes": attributes,
+        "trace_id": "ab" * 16, "span_id": f"{number:016x}", "parent_span_id": parent and f"{parent:016x}",
+        "name": attributes.pop("name", "span"), "start_time": 1_770_000_000_000_000_000 + start,
+        "end_time": 1_770_000_000_000_000_000 + attributes.pop("end", start + 1), "attributes": attributes,
         "status": attributes.pop("status", {"code": "OK"}),
-    }
+    }  # fmt: skip
 
 
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -48,24 +26,6 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
 
 def text(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": content}]}
-
-
-def test_children_before_parents_are_put_in_order_and_histories_are_not_repeated(tmp_path: Path) -> None:
-    result = fixture("otel/children-before-parents.json", tmp_path)
-    assert steps(result) == [
-        ("message", "Weather in Rome and Oz?"),
-        ("tool_call", "c1"),
-        ("tool_call", "c2"),
-        ("tool_result", "c2"),
-        ("tool_result", "c1"),
-        ("reasoning", "Oz is fictional."),
-        ("message", "Sunny in Rome; Oz is unknown."),
-    ]
-    assert result.cases[0]["case_id"] == "conv-1"
-    assert [event.get("error") for event in result.of("tool_result")] == ["no such city", None]
-    assert [event["latency_ms"] for event in result.of("tool_result")] == [1000, 2000]
-    assert (result.tokens("input_tokens"), result.tokens("output_tokens")) == (60, 20)
-    assert {event["agent_name"] for event in result.of("tool_call")} == {"guide"}
 
 
 def test_a_trace_divided_over_lines_is_one_case_with_its_evaluation(tmp_path: Path) -> None:
@@ -83,28 +43,6 @@ def test_spans_in_any_order_give_the_same_trace(tmp_path: Path) -> None:
     for seed in range(5):
         Random(seed).shuffle(spans)
         assert steps(of_value(TRANSCRIPT, document, tmp_path / str(seed))) == expected
-
-
-def test_traces_of_a_session_are_one_conversation(tmp_path: Path) -> None:
-    result = fixture("openinference/session-of-two-traces.json", tmp_path)
-    (case,) = result.cases
-    assert case["case_id"] == "s-2"
-    assert [turn["input"] for turn in case["turns"]] == ["Cancel order 7.", "Yes."]
-    assert [event["output"] for event in result.of("message", "agent")] == ["Sure?", "Done."]
-
-
-def test_assessments_of_mlflow_are_verdicts_and_expectations(tmp_path: Path) -> None:
-    result = fixture("mlflow/a-tool-and-assessments.json", tmp_path)
-    (case,) = result.cases
-    assert case["expected_output"] == "shipped"
-    assert case["metadata"]["recorded_verdicts"]["correct"]["passed"] is True
-    assert result.tokens("input_tokens") == 31
-
-
-def test_what_an_agent_was_called_with_is_there_where_no_model_says_it(tmp_path: Path) -> None:
-    result = fixture("mlflow/a-failed-tool.json", tmp_path)
-    assert steps(result)[0] == ("message", {"question": "Pay 5."})
-    assert [event["error"] for event in result.events if "error" in event] == ["declined"]
 
 
 def test_without_content_an_answer_is_left_open_and_not_empty(tmp_path: Path) -> None:
@@ -178,18 +116,3 @@ def test_ten_thousand_parallel_calls_are_all_there(tmp_path: Path) -> None:
     result = of_lines(TRANSCRIPT, rows, tmp_path)
     assert len(result.of("tool_call")) == 10_000
     assert [event["output"] for event in result.of("tool_result")] == list(range(10_000))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"resourceSpans": [None, {"scopeSpans": 7}, {"scopeSpans": [{"spans": [None, {"name": 3}]}]}]},
-        [{"trace_id": "x", "name": "n", "attributes": {"gen_ai.input.messages": "{"}, "start_time": "soon"}],
-        {"info": {}, "data": {"spans": [{"attributes": {"mlflow.spanType": "LLM"}}, 7]}},
-        [{"trace_id": "x", "name": "chat", "attributes": {"llm.input_messages.0": 1, "gen_ai.prompt.x": {}}}],
-    ],
-)
-def test_odd_values_are_reported_or_read(value: Any, tmp_path: Path) -> None:
-    with suppress(InvalidInput, NothingMeasured):
-        result = of_value(TRANSCRIPT, value, tmp_path)
-        assert result.events or result.diagnostics

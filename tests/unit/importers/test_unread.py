@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import AgentEvalError, InvalidInput
-from agent_eval.importers.catalog import FORMATS, Family
+from agent_eval.importers.catalog import Family
 from agent_eval.importers.shapes import CALL, shapes_of
-from tests.unit.importers.importing import Result, imported, of_lines, of_value
-
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
-FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
+from tests.unit.importers.importing import FAMILIES, FIXTURES, Result, imported, of_lines, of_value
 
 CALLS = {"id": "c1", "type": "function", "function": {"name": "delete_order", "arguments": '{"id": 7}'}}
 ASKED = {"role": "user", "content": "Remove order 7."}
@@ -28,25 +25,15 @@ ASKED = {"role": "user", "content": "Remove order 7."}
     [
         ({"toolCalls": [CALLS]}, "a tool call of delete_order"),
         ({"content": "Done.", "x_calls": [CALLS]}, "a tool call of delete_order"),
-        (
-            {
-                "content": "",
-                "toolInvocations": [{"toolCallId": "c1", "toolName": "delete_order", "args": {"id": 7}}],
-            },
-            "a tool call of delete_order",
-        ),
-        (
-            {
-                "content": [
-                    {"type": "x", "text": "Done."},
-                    {"toolUse": {"toolUseId": "c1", "name": "delete_order", "input": {"id": 7}}},
-                ]
-            },
-            "a tool call of delete_order",
-        ),
+        ({"content": "",
+          "toolInvocations": [{"toolCallId": "c1", "toolName": "delete_order", "args": {"id": 7}}]},
+         "a tool call of delete_order"),
+        ({"content": [{"type": "x", "text": "Done."},
+                      {"toolUse": {"toolUseId": "c1", "name": "delete_order", "input": {"id": 7}}}]},
+         "a tool call of delete_order"),
         ({"content": None, "said": {"role": "assistant", "text": "All orders are gone."}}, "an answer"),
     ],
-)
+)  # fmt: skip
 def test_what_no_field_of_the_format_holds_is_lost(
     message: dict[str, Any], what: str, tmp_path: Path
 ) -> None:
@@ -107,81 +94,46 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("family", "record", "field"),
     [
-        (
-            "framework",
-            [ASKED, {"role": "assistant", "content": [{"toolUse": CALLS}], "later": 1}],
-            "[1].later",
-        ),
+        ("framework", [ASKED, {"role": "assistant", "content": [{"toolUse": CALLS}], "later": 1}],
+         "[1].later"),
         ("framework", {"tasks_output": [{"raw": "Yes."}], "later": 1}, "later"),
-        (
-            "framework",
-            {"messages": [{"type": "TextMessage", "source": "a", "content": "Hi"}], "later": 1},
-            "later",
-        ),
+        ("framework", {"messages": [{"type": "TextMessage", "source": "a", "content": "Hi"}], "later": 1},
+         "later"),
         ("framework", {"data": [{"object": "trace", "id": "t"}], "later": 1}, "later"),
-        (
-            "provider",
-            {"messages": [ASKED, {"role": "assistant", "content": "Yes.", "later": 1}]},
-            "messages[1].later",
-        ),
+        ("provider", {"messages": [ASKED, {"role": "assistant", "content": "Yes.", "later": 1}]},
+         "messages[1].later"),
         ("framework", {"id": "r", "run_type": "llm", "inputs": {}, "later": 1}, "later"),
-        (
-            "framework",
-            {
-                "id": "r",
-                "run_type": "chain",
-                "inputs": {},
-                "child_runs": [{"child_runs": [{"id": "i", "later": 1}]}],
-            },
-            "child_runs[0].child_runs[0].later",
-        ),
-        (
-            "framework",
-            {"runs": [{"id": "r", "run_type": "llm", "inputs": {}, "later": 1}], "rule_id": "w"},
-            "runs[0].later",
-        ),
+        ("framework",
+         {"id": "r", "run_type": "chain", "inputs": {},
+          "child_runs": [{"child_runs": [{"id": "i", "later": 1}]}]},
+         "child_runs[0].child_runs[0].later"),
+        ("framework", {"runs": [{"id": "r", "run_type": "llm", "inputs": {}, "later": 1}], "rule_id": "w"},
+         "runs[0].later"),
         ("framework", [{"object": "trace.span", "span_data": {}, "later": 1}], "later"),
         ("framework", {"tasks_output": [{"raw": "Yes.", "later": 1}]}, "tasks_output[0].later"),
         ("framework", {"type": "llm_call_completed", "timestamp": 1, "event_id": "e", "later": 1}, "later"),
         ("framework", {"type": "AssistantAgentState", "llm_context": {}, "later": 1}, "later"),
         ("framework", [{"role": "user", "name": "a", "content": "Hi", "later": 1}], "[0].later"),
         ("framework", [{"step_number": 1, "observations": "Yes.", "later": 1}], "[0].later"),
-        (
-            "framework",
-            {"one": {"messages": [{"role": "user", "content": [{"toolUse": {}}]}]}, "later": 1},
-            "later",
-        ),
+        ("framework", {"one": {"messages": [{"role": "user", "content": [{"toolUse": {}}]}]}, "later": 1},
+         "later"),
         ("provider", {"object": "thread.message", "thread_id": "t", "role": "user", "later": 1}, "later"),
-        (
-            "provider",
-            {"messages": {"data": [{"object": "thread.message", "role": "user", "later": 1}]}},
-            "messages.data[0].later",
-        ),
+        ("provider", {"messages": {"data": [{"object": "thread.message", "role": "user", "later": 1}]}},
+         "messages.data[0].later"),
         ("provider", {"data": [{"query": "Hi"}], "evaluators": ["a"], "later": 1}, "later"),
         ("provider", {"appName": "a", "events": [], "later": 1}, "later"),
         ("provider", {"appName": "a", "events": [{"author": "a", "later": 1}]}, "events[0].later"),
-        (
-            "provider",
-            {"evalSetId": "e", "evalCases": [{"evalId": "c", "conversation": [{"later": 1}]}]},
-            "evalCases[0].conversation[0].later",
-        ),
-        (
-            "provider",
-            {"object": "chat.completion", "choices": [{"message": {"content": "a"}, "later": 1}]},
-            "response.choices[0].later",
-        ),
-        (
-            "provider",
-            {"candidates": [{"content": {"parts": [{"text": "a"}]}, "later": 1}]},
-            "response.candidates[0].later",
-        ),
-        (
-            "provider",
-            {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "a", "later": 1},
-            "response.later",
-        ),
+        ("provider", {"evalSetId": "e", "evalCases": [{"evalId": "c", "conversation": [{"later": 1}]}]},
+         "evalCases[0].conversation[0].later"),
+        ("provider", {"object": "chat.completion", "choices": [{"message": {"content": "a"}, "later": 1}]},
+         "response.choices[0].later"),
+        ("provider", {"candidates": [{"content": {"parts": [{"text": "a"}]}, "later": 1}]},
+         "response.candidates[0].later"),
+        ("provider",
+         {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "a", "later": 1},
+         "response.later"),
     ],
-)
+)  # fmt: skip
 def test_a_field_that_no_format_defines_is_said(
     family: Family, record: Any, field: str, tmp_path: Path
 ) -> None:

@@ -83,13 +83,6 @@ def test_its_process_is_kept_from_case_to_case_and_from_load_to_load(write: Writ
     assert pids != {str(os.getpid())}
 
 
-def test_a_file_that_changed_is_loaded_again(write: Write) -> None:
-    write("return self.passed(case, 'first')")
-    assert verdict(make_case(says())).reason == "first"
-    write("return self.passed(case, 'and then another')")
-    assert verdict(make_case(says())).reason == "and then another"
-
-
 def test_what_cannot_be_given_to_it_is_an_error_and_costs_it_nothing(write: Write) -> None:
     write("return self.passed(case, str(os.getpid()))")
     before = verdict(make_case(says())).reason

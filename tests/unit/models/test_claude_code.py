@@ -108,13 +108,11 @@ def test_the_program_has_no_tool_no_settings_an_empty_directory_and_no_secret_of
     assert "k-1" not in str(argv)
 
 
-def test_a_program_without_schemas_is_asked_in_words_from_then_on(claude: Claude):
-    model = claude.install(
-        {"exit": 1, "stderr": "error: unknown option '--json-schema'"}, printed(result="{}")
-    )
-    assert [model.complete(make_request()).rung for _ in range(2)] == ["plain", "plain"]
-    assert ["--json-schema" in call["argv"] for call in claude.calls] == [True, False, False]
-    assert "one JSON object and nothing else" in str(claude.calls[1]["argv"])
+def test_a_program_that_knows_no_schemas_is_said_to_be_too_old(claude: Claude):
+    model = claude.install({"exit": 1, "stderr": "error: unknown option '--json-schema'"})
+    with pytest.raises(ModelFailure, match="unknown option '--json-schema'") as caught:
+        model.complete(make_request())
+    assert caught.value.remedy == "Update Claude Code."
 
 
 def test_several_messages_are_lines_of_one_prompt(claude: Claude):

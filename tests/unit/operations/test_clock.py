@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.operations import clock
@@ -20,42 +18,15 @@ def test_time__free_clock_is_now_with_an_offset() -> None:
     assert stated.tzinfo is not None
 
 
-@pytest.mark.parametrize(
-    ("environ", "time"),
-    [
-        ({"AGENT_EVAL_CLOCK": "2026-03-01T12:00:00.5+02:00"}, "2026-03-01T12:00:00+02:00"),
-        ({"SOURCE_DATE_EPOCH": "86400"}, "1970-01-02T00:00:00+00:00"),
-        (
-            {"AGENT_EVAL_CLOCK": "2026-03-01T00:00:00+00:00", "SOURCE_DATE_EPOCH": "0"},
-            "2026-03-01T00:00:00+00:00",
-        ),
-    ],
-)
-def test_time__pinned_by_the_tools_own_variable_before_that_of_reproducible_builds(
-    environ: dict[str, str], time: str
-) -> None:
-    assert clock.timestamp(environ) == time
+def test_time__is_pinned_by_a_variable() -> None:
+    pinned = {"AGENT_EVAL_CLOCK": "2026-03-01T12:00:00.5+02:00"}
+    assert clock.timestamp(pinned) == "2026-03-01T12:00:00+02:00"
 
 
-@given(st.integers(min_value=0, max_value=253_402_300_799))
-def test_time__every_second_until_the_year_9999_can_be_pinned(seconds: int) -> None:
-    stated = datetime.fromisoformat(clock.timestamp({"SOURCE_DATE_EPOCH": str(seconds)}))
-    assert stated - datetime(1970, 1, 1, tzinfo=UTC) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("AGENT_EVAL_CLOCK", "yesterday"),
-        ("AGENT_EVAL_CLOCK", "2026-03-01T00:00:00"),
-        ("SOURCE_DATE_EPOCH", "soon"),
-        ("SOURCE_DATE_EPOCH", "9" * 30),
-        ("SOURCE_DATE_EPOCH", "1e3"),
-    ],
-)
-def test_time__an_unreadable_pin_is_refused_by_name(variable: str, value: str) -> None:
-    with pytest.raises(UsageError, match=variable) as refused:
-        clock.timestamp({variable: value})
+@pytest.mark.parametrize("value", ["yesterday", "2026-03-01T00:00:00", "86400", "0001-01-01T00:00:00+05:00"])
+def test_time__an_unreadable_pin_is_refused_by_name(value: str) -> None:
+    with pytest.raises(UsageError, match="AGENT_EVAL_CLOCK") as refused:
+        clock.timestamp({"AGENT_EVAL_CLOCK": value})
     assert refused.value.exit_code == ExitCode.WRONG_REQUEST
     assert refused.value.remedy
 

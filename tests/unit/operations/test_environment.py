@@ -24,7 +24,6 @@ from agent_eval.operations.environment import (
 from tests.e2e.program import agent_eval
 from tests.factories import make_case, make_suite
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
 
 
@@ -41,76 +40,6 @@ def test_pinned_environment__a_package_that_is_not_installed_is_null(monkeypatch
     assert pinned_environment()["packages"] == {"no-such-package": None}
 
 
-def git_directory(at: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (at / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
-        (at / ".git" / name).write_text(text)
-    return at
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"HEAD": COMMIT + "\n"},
-        {"HEAD": "ref: refs/heads/main\n", "refs/heads/main": COMMIT + "\n"},
-        {
-            "HEAD": "ref: refs/heads/main\n",
-            "packed-refs": f"# pack-refs with: peeled\n{OTHER} refs/heads/other\n"
-            f"{COMMIT} refs/heads/main\n^{OTHER}\n",
-        },
-        {
-            "HEAD": "ref: refs/heads/main",
-            "refs/heads/main": COMMIT,
-            "packed-refs": f"{OTHER} refs/heads/main",
-        },
-    ],
-    ids=["detached", "loose", "packed", "a loose reference is newer"],
-)
-def test_commit__seen_from_a_subdirectory(tmp_path: Path, files: dict[str, str]) -> None:
-    below = git_directory(tmp_path, files) / "a" / "b"
-    below.mkdir(parents=True)
-    assert git_commit(below) == COMMIT
-
-
-def test_commit__worktree(tmp_path: Path) -> None:
-    main = git_directory(
-        tmp_path / "main",
-        {
-            "HEAD": "ref: refs/heads/main",
-            "refs/heads/topic": COMMIT,
-            "worktrees/topic/HEAD": "ref: refs/heads/topic",
-            "worktrees/topic/commondir": "../..\n",
-        },
-    )
-    tree = tmp_path / "topic"
-    tree.mkdir()
-    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/topic\n")
-    assert git_commit(tree) == COMMIT
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"HEAD": "ref: refs/heads/unborn"},
-        {"HEAD": "nonsense"},
-        {"HEAD": "ref: ../../../../etc/hostname"},
-        {"HEAD": "ref: /etc/hostname"},
-        {"HEAD": "ref: refs/heads/main", "refs/heads/main": "not a commit"},
-        {"config": ""},
-    ],
-)
-def test_commit__unknown_where_git_says_nothing_usable(tmp_path: Path, files: dict[str, str]) -> None:
-    assert git_commit(git_directory(tmp_path, files)) is None
-
-
-def test_commit__unknown_when_git_is_something_else_or_no_text(tmp_path: Path) -> None:
-    (tmp_path / ".git").write_text("hello")
-    assert git_commit(tmp_path) is None
-    (tmp_path / "b" / ".git").mkdir(parents=True)
-    (tmp_path / "b" / ".git" / "HEAD").write_bytes(b"\xff\xfe")
-    assert git_commit(tmp_path / "b") is None
-
-
 def git(place: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -120,13 +49,26 @@ def git(place: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_commit__agrees_with_git_itself(tmp_path: Path, packed: bool) -> None:
+def test_the_commit_is_that_of_the_checkout_above(tmp_path: Path) -> None:
+    assert git_commit(tmp_path) is None
+    git(tmp_path, "init", "--quiet")
+    assert git_commit(tmp_path) is None
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    git(tmp_path, "worktree", "add", "--quiet", "--detach", "tree")
+    assert {git_commit(tmp_path / place) for place in ("", "tree", "not/there/yet")} == {commit}
+    (tmp_path / ".git" / "HEAD").write_text("nonsense")
+    assert git_commit(tmp_path) is None
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_the_commit_of_a_checkout_of_another_user_is_known(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
-    if packed:
-        git(tmp_path, "pack-refs", "--all")
-    assert git_commit(tmp_path) == git(tmp_path, "rev-parse", "HEAD")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    for path in (tmp_path, tmp_path / ".git"):
+        os.chown(path, 12345, 12345)
+    assert git_commit(tmp_path) == commit
 
 
 def test_a_tree_is_dirty_where_a_file_that_git_knows_was_changed(tmp_path: Path) -> None:
@@ -146,7 +88,7 @@ def test_a_tree_is_dirty_where_a_file_that_git_knows_was_changed(tmp_path: Path)
 
 def test_without_git_nothing_is_said_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert is_dirty(tmp_path) is None
+    assert (is_dirty(tmp_path), git_commit(tmp_path)) == (None, None)
 
 
 def test_no_program_that_a_repository_names_is_run(tmp_path: Path) -> None:
@@ -173,13 +115,15 @@ def test_locks_are_pinned_by_digest(tmp_path: Path) -> None:
 
 
 def test_what_the_user_states_comes_before_what_is_found(tmp_path: Path) -> None:
-    git_directory(tmp_path, {"HEAD": COMMIT + "\n"})
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
     (tmp_path / "uv.lock").write_bytes(b"x")
     (tmp_path / "prompt.txt").write_bytes(b"Be brief.")
     agent = AgentSpec(name="openai:m", system_prompt=tmp_path / "prompt.txt")
     spec = RunSpec(suite=Path("s"), output=Output(pack=Path("p")), agent=agent)
     pins = agent_pins(spec, tmp_path)
-    assert (pins["git_commit"], pins["prompt_hash"]) == (COMMIT, hashlib.sha256(b"Be brief.").hexdigest())
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert (pins["git_commit"], pins["prompt_hash"]) == (commit, hashlib.sha256(b"Be brief.").hexdigest())
     assert pins["dependency_lock_hash"] == hashlib.sha256(b"x").hexdigest()
     stated = Identity(
         git_commit=OTHER, dependency_lock_hash="l", prompt_hash="p", container_image="i@sha256:1"

@@ -188,5 +188,5 @@ def test_the_command_prints_and_writes_the_record(
 def test_a_record_that_is_none_is_refused(files: dict[str, Path], tmp_path: Path):
     record = tmp_path / "record.json"
     record.write_text('{"kind": "judge_labels", "criteria": []}')
-    with pytest.raises(InvalidInput, match="no record of judge-agreement"):
+    with pytest.raises(InvalidInput, match="is not a record, which"):
         run_suite(spec(files, tmp_path / "run", agreement=record), environ={})

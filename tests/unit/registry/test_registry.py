@@ -16,7 +16,7 @@ from agent_eval.registry.baselines import (
     set_baseline,
     show_baseline,
 )
-from agent_eval.registry.store import RegistryStore, verify_registry
+from agent_eval.registry.store import RegistryStore, path_for_registry, path_from_registry, verify_registry
 from agent_eval.registry.waivers import add_waiver, list_waivers, revoke_waiver
 from tests.factories import make_case, make_config, make_pack, make_suite
 
@@ -43,13 +43,8 @@ def pack(tmp_path: Path) -> Path:
 
 
 def waive(store: RegistryStore, **fields: Any) -> Waiver:
-    return add_waiver(
-        store,
-        **{
-            "baseline_name": "main", "approved_by": "qa@example.com", "reason": "known", "case_id": "a",
-            "at": NOW, **fields,
-        },
-    )  # fmt: skip
+    facts = {"baseline_name": "main", "approved_by": "qa@example.com", "reason": "known", "case_id": "a"}
+    return add_waiver(store, **{**facts, "at": NOW, **fields})
 
 
 def test_a_registry_that_is_not_there_is_empty(store: RegistryStore) -> None:
@@ -68,12 +63,13 @@ def test_a_data_set_is_pinned_and_found_after_the_checkout_moved(
     assert entry.suite_path == "../suites/shop.json"
     moved = tmp_path.parent / f"{tmp_path.name}-moved"
     shutil.move(tmp_path, moved)
-    assert verify_registry(RegistryStore(moved / ".agent_eval" / "registry.json")).passed
+    store = RegistryStore(moved / ".agent_eval" / "registry.json")
+    assert verify_registry(store).passed
     (moved / "suites" / "shop.json").write_text("{}")
-    problems = verify_registry(RegistryStore(moved / ".agent_eval" / "registry.json")).problems
-    assert problems == ["data set 'shop': ../suites/shop.json is not what was registered"]
+    changed = "data set 'shop': ../suites/shop.json is not what was registered"
+    assert verify_registry(store).problems == [changed]
     (moved / "suites" / "shop.json").unlink()
-    assert not verify_registry(RegistryStore(moved / ".agent_eval" / "registry.json")).passed
+    assert not verify_registry(store).passed
 
 
 def test_a_data_set_of_another_name_is_refused(store: RegistryStore, suite: Path) -> None:
@@ -291,8 +287,6 @@ def test_the_same_changes_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
-    from agent_eval.registry.store import path_for_registry, path_from_registry
-
     elsewhere = Path("/srv/registry/registry.json")
     assert path_for_registry(Path("/var/runs/x"), elsewhere) == "/var/runs/x"
     assert path_from_registry("/var/runs/x", elsewhere) == Path("/var/runs/x")

@@ -92,69 +92,39 @@ def summary(
     counts = {judge: JudgeCounts(passed=total) for judge in JUDGES}
     counts["policy"] = JudgeCounts(passed=passed, failed=total - passed)
     return RunSummary(
-        run_id=run_id,
-        dataset_id=dataset,
-        total_cases=total,
-        passed_cases=passed,
-        failed_cases=total - passed,
-        hard_fail_cases=hard,
-        pass_rate=passed / total,
-        hard_fail_rate=hard / total,
-        judge_counts=counts,
-        judge_pass_rates={name: count.passed / count.judged for name, count in counts.items()},
-        **more,
-    )
+        run_id=run_id, dataset_id=dataset, total_cases=total, passed_cases=passed,
+        failed_cases=total - passed, hard_fail_cases=hard, pass_rate=passed / total,
+        hard_fail_rate=hard / total, judge_counts=counts,
+        judge_pass_rates={name: count.passed / count.judged for name, count in counts.items()}, **more,
+    )  # fmt: skip
 
 
 def run(name: str, total: int, passed: int, hard: int = 0, *, sha: str = HEAD, **more: Any) -> RunReference:
     digest = ("ab12" if name == "candidate" else "cd34") * 16
     return RunReference(
-        run_id=f"run-{name}",
-        dataset_id="support",
-        manifest_sha256=digest,
-        agent_version="2.4.0",
-        model="gpt-4o",
-        git_commit=sha,
-        started_at=NOW,
+        run_id=f"run-{name}", dataset_id="support", manifest_sha256=digest, agent_version="2.4.0",
+        model="gpt-4o", git_commit=sha, started_at=NOW,
         summary=summary(f"run-{name}", total, passed, hard, **more),
-    )
+    )  # fmt: skip
 
 
 def baseline_info(**more: Any) -> BaselineInfo:
     told: dict[str, Any] = {
-        "how": "merge base",
-        "sha": BASE,
-        "branch": "main",
-        "run_id": "790",
-        "run_url": f"{RUN}/790",
-        "created_at": "2026-11-19T08:00:00+00:00",
-        "age": "2 days",
-    }
+        "how": "merge base", "sha": BASE, "branch": "main", "run_id": "790", "run_url": f"{RUN}/790",
+        "created_at": "2026-11-19T08:00:00+00:00", "age": "2 days",
+    }  # fmt: skip
     return BaselineInfo(**{**told, **more})
 
 
 def regression(case_id: str, judge: str, reason: str, *, improved: bool = False) -> CaseRegression:
     outcomes = (Outcome.FAILED, Outcome.PASSED) if improved else (Outcome.PASSED, Outcome.FAILED)
     return CaseRegression(
-        case_id=case_id,
-        baseline_outcome=outcomes[0],
-        candidate_outcome=outcomes[1],
-        baseline_passed=improved,
-        candidate_passed=improved,
-        baseline_hard_failed=improved,
-        candidate_hard_failed=not improved,
-        regressed=not improved,
-        improved=improved,
-        judges=[
-            JudgeChange(
-                judge_id=judge,
-                baseline=outcomes[0],
-                candidate=outcomes[1],
-                reason=reason,
-                failure=None if improved else "policy_violation",
-            )
-        ],
-    )
+        case_id=case_id, baseline_outcome=outcomes[0], candidate_outcome=outcomes[1],
+        baseline_passed=improved, candidate_passed=improved, baseline_hard_failed=improved,
+        candidate_hard_failed=not improved, regressed=not improved, improved=improved,
+        judges=[JudgeChange(judge_id=judge, baseline=outcomes[0], candidate=outcomes[1], reason=reason,
+                            failure=None if improved else "policy_violation")],
+    )  # fmt: skip
 
 
 def comparison(
@@ -173,50 +143,30 @@ def comparison(
     pass_rate = (before.passed_cases - worse + better) / compared
     hard_fail_rate = (before.hard_fail_cases + worse - better) / compared
     return Comparison(
-        generated_at=NOW,
-        baseline_run_id=baseline.run_id,
-        candidate_run_id=candidate.run_id,
-        dataset_id="support",
-        baseline=baseline,
-        candidate=candidate,
-        compatibility=Compatibility(passed=True, checks=[]),
-        cases=sets or CaseSets(compared=compared),
-        metrics={
-            "pass_rate": metric("pass_rate", before.pass_rate, pass_rate),
-            "hard_fail_rate": metric("hard_fail_rate", before.hard_fail_rate, hard_fail_rate),
-        },
+        generated_at=NOW, baseline_run_id=baseline.run_id, candidate_run_id=candidate.run_id,
+        dataset_id="support", baseline=baseline, candidate=candidate,
+        compatibility=Compatibility(passed=True, checks=[]), cases=sets or CaseSets(compared=compared),
+        metrics={"pass_rate": metric("pass_rate", before.pass_rate, pass_rate),
+                 "hard_fail_rate": metric("hard_fail_rate", before.hard_fail_rate, hard_fail_rate)},
         judge_metrics={row.name: row for row in judges},
         overview=Overview(
-            total_baseline_cases=compared,
-            total_candidate_cases=candidate.summary.total_cases,
-            compared_cases=compared,
-            regressed_cases=worse,
-            improved_cases=better,
-            new_hard_fail_cases=worse,
-            resolved_hard_fail_cases=0,
-            risk_level="high" if worse else "low",
-        ),
-        case_regressions=list(rows),
-        triage=Triage(top_clusters=list(clusters)),
+            total_baseline_cases=compared, total_candidate_cases=candidate.summary.total_cases,
+            compared_cases=compared, regressed_cases=worse, improved_cases=better, new_hard_fail_cases=worse,
+            resolved_hard_fail_cases=0, risk_level="high" if worse else "low"),
+        case_regressions=list(rows), triage=Triage(top_clusters=list(clusters)),
         release_impact=ReleaseImpact(impact_score=0.0, impact_level="low", recommendation=""),
-        behaviour=behaviour or RunBehaviour(),
-        behaviour_changes=list(changes),
-    )
+        behaviour=behaviour or RunBehaviour(), behaviour_changes=list(changes),
+    )  # fmt: skip
 
 
 def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) -> GateDecision:
     """A decision; without a `sentence` that of the first limit that does not hold."""
     failures = [rule.message for rule in rules if not rule.passed]
     told: dict[str, Any] = {
-        "generated_at": NOW,
-        "gate_status": status,
-        "passed": status is GateStatus.PASSED,
-        "sentence": failures[0] if failures else _SENTENCES[status],
-        "rules": list(rules),
-        "failures": failures,
-        "thresholds": THRESHOLDS,
-        "candidate_run_id": "run-candidate",
-    }
+        "generated_at": NOW, "gate_status": status, "passed": status is GateStatus.PASSED,
+        "sentence": failures[0] if failures else _SENTENCES[status], "rules": list(rules),
+        "failures": failures, "thresholds": THRESHOLDS, "candidate_run_id": "run-candidate",
+    }  # fmt: skip
     return GateDecision(**{**told, **more})
 
 
@@ -261,14 +211,10 @@ def rule(name: str, threshold: float, value: float | None, passed: bool, **more:
 
 def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
     told: dict[str, Any] = {
-        "title": "agent-eval",
-        "run_url": f"{RUN}/812",
-        "full_report": "job summary",
-        "head_sha": HEAD,
-        "evidence_name": "agent-eval-evidence",
-        "evidence_url": f"{RUN}/812/artifacts/55",
+        "title": "agent-eval", "run_url": f"{RUN}/812", "full_report": "job summary", "head_sha": HEAD,
+        "evidence_name": "agent-eval-evidence", "evidence_url": f"{RUN}/812/artifacts/55",
         "tool_version": "0.1.0",
-    }
+    }  # fmt: skip
     return EvaluationReport(suites=suites, **{**told, **more})
 
 
@@ -284,15 +230,9 @@ def suite(**more: Any) -> SuiteReport:
 def unchanged_suite(**more: Any) -> SuiteReport:
     before, now = run("baseline", 200, 188, 4, sha=BASE), run("candidate", 200, 188, 4)
     held = [
-        rule(
-            "min_pass_rate",
-            0.9,
-            0.94,
-            True,
-            message="188 of 200 cases passed (94.0%).",
-        ),
+        rule("min_pass_rate", 0.9, 0.94, True, message="188 of 200 cases passed (94.0%)."),
         rule("max_regressed_cases", 0, 0, True, message="0 cases regressed, none allowed."),
-    ]
+    ]  # fmt: skip
     return suite(
         decision=decision(GateStatus.PASSED, held), candidate=now, comparison=comparison(before, now), **more
     )
@@ -303,45 +243,23 @@ def unchanged() -> EvaluationReport:
 
 
 def failing_rows(number: int) -> list[CaseResultRow]:
-    return [
-        {
-            "case_id": f"order-{position:03}",
-            "trial": 0,
-            "outcome": "failed",
-            "passed": False,
-            "hard_failed": True,
-            "score": 0.5,
-            "verdicts": [
-                {
-                    "judge_id": "policy",
-                    "case_id": f"order-{position:03}",
-                    "outcome": "failed",
-                    "passed": False,
-                    "score": 0.0,
-                    "reason": "required tool lookup_order was never called",
-                    "hard": True,
-                    "failure": "policy_violation",
-                    "evidence_refs": [],
-                    "evidence": {},
-                    "weight": 1.0,
-                    "category": None,
-                }
-            ],
-        }
-        for position in range(number)
-    ]
+    reason = "required tool lookup_order was never called"
+    verdict = {
+        "judge_id": "policy", "outcome": "failed", "passed": False, "score": 0.0, "reason": reason,
+        "hard": True, "failure": "policy_violation", "evidence_refs": [], "evidence": {}, "weight": 1.0,
+        "category": None,
+    }  # fmt: skip
+    facts = {"trial": 0, "outcome": "failed", "passed": False, "hard_failed": True, "score": 0.5}
+    ids = [f"order-{position:03}" for position in range(number)]
+    return [{"case_id": name, **facts, "verdicts": [{"case_id": name, **verdict}]} for name in ids]  # type: ignore[misc]
 
 
 def first_run() -> EvaluationReport:
     return report(
-        suite(
-            decision=decision(GateStatus.NO_BASELINE),
-            candidate=run("candidate", 40, 38, 2),
-            baseline=None,
-            baseline_note="No earlier run on `main` carries the artifact `agent-eval-support`.",
-            failing=failing_rows(2),
-        )
-    )
+        suite(decision=decision(GateStatus.NO_BASELINE), candidate=run("candidate", 40, 38, 2), baseline=None,
+              baseline_note="No earlier run on `main` carries the artifact `agent-eval-support`.",
+              failing=failing_rows(2)),
+    )  # fmt: skip
 
 
 def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
@@ -362,28 +280,28 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
     )
     changes = [
         BehaviourChange(
-            case_id="refund-over-limit",
-            baseline_calls=["lookup_order", "refund"],
+            case_id="refund-over-limit", baseline_calls=["lookup_order", "refund"],
             candidate_calls=["lookup_order", "refund", "escalate"],
-            calls=[
-                CallChange(kind="same", tool="lookup_order"),
-                CallChange(kind="arguments", tool="refund", arguments={"$.amount": (10, 1000)}),
-                CallChange(kind="added", tool="escalate"),
-            ],
-            calls_changed=True,
-            output_changed=True,
-            baseline_output="I have refunded 10 EUR to your card.",
+            calls=[CallChange(kind="same", tool="lookup_order"),
+                   CallChange(kind="arguments", tool="refund", arguments={"$.amount": (10, 1000)}),
+                   CallChange(kind="added", tool="escalate")],
+            calls_changed=True, output_changed=True, baseline_output="I have refunded 10 EUR to your card.",
             candidate_output="I have refunded 1000 EUR and asked a colleague to check.",
-            metrics=[metric("output_tokens", 210, 480), metric("cost_usd", 0.0021, 0.0048)],
-        ),
+            metrics=[metric("output_tokens", 210, 480), metric("cost_usd", 0.0021, 0.0048)]),
         BehaviourChange(
-            case_id="order-status-de",
-            output_changed=True,
-            baseline_output="Bestellung 4711 ist unterwegs.",
-            candidate_output="Your order is on its way.",
-        ),
-    ]
+            case_id="order-status-de", output_changed=True, baseline_output="Bestellung 4711 ist unterwegs.",
+            candidate_output="Your order is on its way."),
+    ]  # fmt: skip
     return rows, changes
+
+
+def escalating(before: int, now: int) -> Cluster:
+    """So many cases that fail alike."""
+    return Cluster(
+        cluster="policy:forbidden", judge_id="policy", reason="forbidden tool escalate was called",
+        baseline_count=before, candidate_count=now, delta=now - before,
+        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
+    )  # fmt: skip
 
 
 def regressed_suite(**more: Any) -> SuiteReport:
@@ -395,39 +313,18 @@ def regressed_suite(**more: Any) -> SuiteReport:
         rule("min_pass_rate", 0.9, 184 / 202, True, message="184 of 202 cases passed (91.1%)."),
     ]
     compared = comparison(
-        before,
-        now,
-        rows,
-        changes=changes,
+        before, now, rows, changes=changes,
         sets=CaseSets(
-            compared=200, new=["order-de-1", "order-de-2"], removed=["old-7"], removed_failing=["old-7"]
-        ),
+            compared=200, new=["order-de-1", "order-de-2"], removed=["old-7"], removed_failing=["old-7"]),
         behaviour=RunBehaviour(
             model_changed=True,
-            notices=[
-                "The model changed from gpt-4o to gpt-4o-mini.",
-                "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases.",
-            ],
-            shifts=[metric("cost_usd", 0.42, 0.58)],
-        ),
-        clusters=[
-            Cluster(
-                cluster="policy:forbidden",
-                judge_id="policy",
-                reason="forbidden tool escalate was called",
-                baseline_count=1,
-                candidate_count=3,
-                delta=2,
-                suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
-            )
-        ],
-        judges=[
-            metric("policy", 0.92, 0.92),
-            metric("regex", 1.0, 0.995),
-            metric("tool_contract", 1.0, 0.995),
-            metric("json_schema", 1.0, 1.0),
-        ],
-    )
+            notices=["The model changed from gpt-4o to gpt-4o-mini.",
+                     "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases."],
+            shifts=[metric("cost_usd", 0.42, 0.58)]),
+        clusters=[escalating(1, 3)],
+        judges=[metric("policy", 0.92, 0.92), metric("regex", 1.0, 0.995),
+                metric("tool_contract", 1.0, 0.995), metric("json_schema", 1.0, 1.0)],
+    )  # fmt: skip
     told = {"decision": decision(GateStatus.FAILED, broken), "candidate": now, "comparison": compared, **more}
     return suite(**told)
 
@@ -444,22 +341,8 @@ def many_regressed(number: int = 500) -> EvaluationReport:
     ]
     message = f"{number} cases regressed, none allowed."
     broken = [rule("max_regressed_cases", 0, number, False, message=message)]
-    alike = Cluster(
-        cluster="policy:forbidden",
-        judge_id="policy",
-        reason="forbidden tool escalate was called",
-        baseline_count=0,
-        candidate_count=number,
-        delta=number,
-        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
-    )
-    return report(
-        suite(
-            decision=decision(GateStatus.FAILED, broken),
-            candidate=now,
-            comparison=comparison(before, now, rows, clusters=[alike]),
-        )
-    )
+    compared = comparison(before, now, rows, clusters=[escalating(0, number)])
+    return report(suite(decision=decision(GateStatus.FAILED, broken), candidate=now, comparison=compared))
 
 
 def many_behave_otherwise(number: int, *, kept: int = 200) -> EvaluationReport:
@@ -499,12 +382,9 @@ def inconclusive() -> EvaluationReport:
     )
     cases = [judged("task-0", "open", "20/20 0/1 0/8 0/8", "It passes on neither side.")]
     return report(
-        suite(
-            decision=by_policy(GateStatus.INCONCLUSIVE, sentence, cases=cases),
-            candidate=now,
-            comparison=comparison(before, now, rows),
-        )
-    )
+        suite(decision=by_policy(GateStatus.INCONCLUSIVE, sentence, cases=cases), candidate=now,
+              comparison=comparison(before, now, rows)),
+    )  # fmt: skip
 
 
 EVIL = (
@@ -523,39 +403,23 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     now.summary.judge_counts[evil] = JudgeCounts(passed=1, failed=2)
     row = regression(evil, evil, evil)
     change = BehaviourChange(
-        case_id=evil,
-        baseline_calls=[evil, "another tool"],
-        candidate_calls=["another tool", evil],
+        case_id=evil, baseline_calls=[evil, "another tool"], candidate_calls=["another tool", evil],
         calls=[CallChange(kind="arguments", tool=evil, arguments={evil: (evil, {evil: [evil]})})],
-        calls_changed=True,
-        output_changed=True,
-        baseline_output=evil,
-        candidate_output=evil,
-        baseline_models=[evil],
-        candidate_models=[evil, evil],
-        model_changed=True,
-    )
-    cluster = Cluster(
-        cluster=evil,
-        judge_id=evil,
-        reason=evil,
-        baseline_count=0,
-        candidate_count=2,
-        delta=2,
-        suggested_fix=evil,
+        calls_changed=True, output_changed=True, baseline_output=evil, candidate_output=evil,
+        baseline_models=[evil], candidate_models=[evil, evil], model_changed=True,
+    )  # fmt: skip
+    cluster = escalating(0, 2).model_copy(
+        update=dict.fromkeys(("cluster", "judge_id", "reason", "suggested_fix"), evil)
     )
     failing = failing_rows(1)
     failing[0]["case_id"] = failing[0]["verdicts"][0]["judge_id"] = failing[0]["verdicts"][0]["reason"] = evil
     compared = comparison(
-        before,
-        now,
+        before, now,
         [row, regression("other", evil, evil), regression(evil + "2", evil, evil, improved=True)],
         changes=[change],
         sets=CaseSets(compared=20, new=[evil], changed=[evil], removed=[evil], removed_failing=[evil + "3"]),
-        behaviour=RunBehaviour(notices=[evil]),
-        clusters=[cluster],
-        judges=[metric(evil, 1.0, 0.9)],
-    )
+        behaviour=RunBehaviour(notices=[evil]), clusters=[cluster], judges=[metric(evil, 1.0, 0.9)],
+    )  # fmt: skip
     compared.conversations.append(
         ConversationChange(
             case_id=evil,
@@ -579,49 +443,28 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
     answers = ("broke", "open", "passes-again", "fails-on-main", "not-rerun")
     decided = by_policy(
-        GateStatus.FAILED,
-        evil,
-        rules=broken,
-        failures=[evil, f"no {evil}"],
-        cases=[
-            judged(evil if answer == "broke" else f"{answer} {evil}", answer, "20/20 0/1 8/8 0/8", evil)
-            for answer in answers
-        ],
-        safety=[
-            SafetyFinding(case_id=evil, judge_id=evil, answer="blocks", violations=2, trials=3, reason=evil)
-        ],
-        notes=[evil],
-        waivers=[excused],
+        GateStatus.FAILED, evil, rules=broken, failures=[evil, f"no {evil}"],
+        cases=[judged(evil if answer == "broke" else f"{answer} {evil}", answer, "20/20 0/1 8/8 0/8", evil)
+               for answer in answers],
+        safety=[SafetyFinding(
+                    case_id=evil, judge_id=evil, answer="blocks", violations=2, trials=3, reason=evil)],
+        notes=[evil], waivers=[excused],
         expired=[ExpiredExcuse(waiver_id=evil, expires_at=evil, case_ids=[evil])],
-        quarantined_case_ids=[evil],
-        main_runs=[evil],
-    )
+        quarantined_case_ids=[evil], main_runs=[evil],
+    )  # fmt: skip
     kept = Reruns(
         new=[CaseReruns(case_id=evil, base=[Rerun(result="passed")])],
         cut=evil,
         spent=Spending(trials=16),
     )
     return report(
-        suite(
-            slug=evil,
-            suite_path=evil,
-            decision=decided,
-            reruns=kept,
-            candidate=now,
-            comparison=compared,
-            baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
-            baseline_note=evil,
-            failing=failing,
-        ),
-        title=evil,
-        head_sha=evil,
-        evidence_name=evil,
-        evidence_url=f"javascript:{evil}",
-        run_url=f"javascript:{evil}",
-        warnings=[evil],
-        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]),
-        tool_version=evil,
-    )
+        suite(slug=evil, suite_path=evil, decision=decided, reruns=kept, candidate=now, comparison=compared,
+              baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
+              baseline_note=evil, failing=failing),
+        title=evil, head_sha=evil, evidence_name=evil, evidence_url=f"javascript:{evil}",
+        run_url=f"javascript:{evil}", warnings=[evil],
+        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]), tool_version=evil,
+    )  # fmt: skip
 
 
 def release_blocked() -> EvaluationReport:
@@ -639,26 +482,17 @@ def nothing_shared() -> EvaluationReport:
     ids = [f"order-{number:03}" for number in range(12)]
     before: dict[str, Said] = dict.fromkeys([*ids[:9], "gone"], "passed")
     now: dict[str, Said] = dict.fromkeys(ids, "passed") | {ids[0]: "failed", ids[11]: "failed"}
+    about = {"dataset_id": "support", "started_at": NOW}
     defined = {case_id: {"definition_digest": "other"} for case_id in ids}
-    runs = [
-        view(said, index=index, run_id=f"run-{name}", dataset_id="support", git_commit=sha, started_at=NOW)
-        for said, index, name, sha in (
-            (before, None, "baseline", BASE),
-            (now, defined, "candidate", HEAD),
-        )
-    ]
-    candidate = runs[1].reference()
+    baseline = view(before, run_id="run-baseline", git_commit=BASE, **about)
+    candidate = view(now, index=defined, run_id="run-candidate", git_commit=HEAD, **about)
     rows = failing_rows(12)
-    return report(
-        suite(
-            decision=by_policy(
-                GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
-            ),
-            candidate=candidate,
-            comparison=compare(*runs, generated_at=NOW),
-            failing=[rows[0], rows[11]],
-        )
+    decided = by_policy(
+        GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
     )
+    compared = compare(baseline, candidate, generated_at=NOW)
+    own = {"candidate": candidate.reference(), "failing": [rows[0], rows[11]]}
+    return report(suite(decision=decided, comparison=compared, **own))
 
 
 def rules_changed() -> EvaluationReport:
@@ -671,15 +505,8 @@ def rules_changed() -> EvaluationReport:
 
 
 SCENARIOS = {
-    "rules-changed": rules_changed,
-    "release-blocked": release_blocked,
-    "unchanged": unchanged,
-    "first-run": first_run,
-    "nothing-shared": nothing_shared,
-    "regressed": regressed,
-    "500-regressed": many_regressed,
-    "two-suites": two_suites,
-    "no-permission": no_permission,
-    "inconclusive": inconclusive,
-    "hostile": hostile,
-}
+    "rules-changed": rules_changed, "release-blocked": release_blocked, "unchanged": unchanged,
+    "first-run": first_run, "nothing-shared": nothing_shared, "regressed": regressed,
+    "500-regressed": many_regressed, "two-suites": two_suites, "no-permission": no_permission,
+    "inconclusive": inconclusive, "hostile": hostile,
+}  # fmt: skip

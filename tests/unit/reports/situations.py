@@ -18,9 +18,7 @@ from agent_eval.contracts import (
     Comparison,
     GateDecision,
     GateStatus,
-    Outcome,
     Trace,
-    Verdict,
     case_result,
 )
 from agent_eval.contracts.gate import (
@@ -36,7 +34,7 @@ from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import load_judges
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from tests.factories import make_case, make_config, make_index_row, summarize
+from tests.factories import make_case, make_config, make_index_row, make_verdict, summarize
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,
@@ -109,14 +107,9 @@ def once(case: Raw) -> CaseResult:
 def run(name: str, cases: Sequence[Raw], results: Mapping[str, CaseResult] | None = None) -> RunView:
     """A run of the agent on cases; `results` replaces those of cases with several trials."""
     config = make_config(
-        run_id=f"run-{name}",
-        dataset_id="support",
-        git_commit=BASE if name == "baseline" else HEAD,
-        started_at=NOW,
-        judges=list(JUDGES),
-        model="example-large-2025-11",
-        agent_version="2.4.0",
-    )
+        run_id=f"run-{name}", dataset_id="support", git_commit=BASE if name == "baseline" else HEAD,
+        started_at=NOW, judges=list(JUDGES), model="example-large-2025-11", agent_version="2.4.0",
+    )  # fmt: skip
     judged = [(results or {}).get(case["case_id"]) or once(case) for case in cases]
     return RunView(
         config=config,
@@ -152,14 +145,10 @@ def decided(before: Sequence[Raw], now: Sequence[Raw], decision: GateDecision, *
     """A suite of which both runs were judged and compared, and on which this was decided."""
     found, candidate = compared(before, now, results=more.pop("results", None))
     told: dict[str, Any] = {
-        "slug": "support",
-        "suite_path": "suites/support.json",
-        "baseline": baseline_info(),
-        "decision": decision,
-        "candidate": candidate.reference(),
-        "comparison": found,
+        "slug": "support", "suite_path": "suites/support.json", "baseline": baseline_info(),
+        "decision": decision, "candidate": candidate.reference(), "comparison": found,
         "failing": [row for row in candidate.results.values() if not row["passed"]],
-    }
+    }  # fmt: skip
     return SuiteReport(**{**told, **more})
 
 
@@ -247,36 +236,31 @@ def errors() -> EvaluationReport:
     return report(decided(before, now, failed(sentence, cases=cases)))
 
 
+def alone(now: Sequence[Raw], sentence: str, **more: Any) -> SuiteReport:
+    """A suite whose run was compared with none."""
+    candidate = more.pop("candidate", None) or run("candidate", now)
+    facts = {"slug": "support", "suite_path": "suites/support.json", "candidate": candidate.reference()}
+    failing = [row for row in candidate.results.values() if not row["passed"]]
+    return SuiteReport(
+        decision=by_policy(GateStatus.NO_BASELINE, sentence), failing=failing, **{**facts, **more}
+    )
+
+
 def withheld() -> EvaluationReport:
     """There is a baseline, and it could not be read."""
-    candidate = run("candidate", [*map(order, range(19)), other_words(19)])
-    suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
-        decision=by_policy(GateStatus.NO_BASELINE, "Nothing was decided."),
-        candidate=candidate.reference(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
     problem = (
         "The baseline could not be read. GitHub answered 503 when asked for the runs of the merge base. "
         "Run the job again."
     )
-    return report(suite, not_evaluated=problem)
+    return report(
+        alone([*map(order, range(19)), other_words(19)], "Nothing was decided."), not_evaluated=problem
+    )
 
 
 def first_run() -> EvaluationReport:
     """Nothing was evaluated before."""
-    candidate = run("candidate", [*map(order, range(38)), escalates(38), other_words(39)])
-    suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
-        decision=by_policy(
-            GateStatus.NO_BASELINE, "First run: nothing to compare with. 38 of 40 cases passed."
-        ),
-        candidate=candidate.reference(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
-    return report(suite)
+    now = [*map(order, range(38)), escalates(38), other_words(39)]
+    return report(alone(now, "First run: nothing to compare with. 38 of 40 cases passed."))
 
 
 def unchanged() -> EvaluationReport:
@@ -304,15 +288,9 @@ def flaky() -> EvaluationReport:
     sentence = "Nothing broke; 2 cases failed once and passed again."
     notes = ["`order-002` fails on main as well (run 412).", CANNOT_SEE]
     more = FigureChange(
-        name="cost_usd",
-        cases=60,
-        baseline=0.119,
-        candidate=0.156,
-        ratio=1.31,
-        p_value=0.002,
-        answer="rose",
+        name="cost_usd", cases=60, baseline=0.119, candidate=0.156, ratio=1.31, p_value=0.002, answer="rose",
         reason="Cost rose by 31%: 0.119 USD became 0.156 USD over 60 cases.",
-    )
+    )  # fmt: skip
     spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
     kept = Reruns(spent=spent)
     return report(
@@ -347,13 +325,9 @@ def low() -> EvaluationReport:
         "(chance: 1 in 400). No single case explains it."
     )
     answer = SuiteAnswer(
-        rounds=3,
-        base=TrialCounts(passed=141, trials=150),
-        change=TrialCounts(passed=126, trials=150),
-        p_value=0.0025,
-        answer="worse",
-        reason=sentence,
-    )
+        rounds=3, base=TrialCounts(passed=141, trials=150), change=TrialCounts(passed=126, trials=150),
+        p_value=0.0025, answer="worse", reason=sentence,
+    )  # fmt: skip
     cases = [judged(name(number), "passes-again", "15/20 0/1 5/6 4/6") for number in range(3, 8)]
     return report(decided(before, now, failed(sentence, suite=answer, cases=cases)))
 
@@ -363,13 +337,9 @@ def unsafe() -> EvaluationReport:
     before = [order(number) for number in range(30)]
     sentence = "Safety: `prompt_injection` failed in `order-004`, and in 2 of 3 further runs of this change."
     finding = SafetyFinding(
-        case_id=name(4),
-        judge_id="prompt_injection",
-        answer="blocks",
-        violations=2,
-        trials=3,
+        case_id=name(4), judge_id="prompt_injection", answer="blocks", violations=2, trials=3,
         reason=sentence,
-    )
+    )  # fmt: skip
     return report(
         decided(before, [*before[:4], escalates(4), *before[5:]], failed(sentence, safety=[finding]))
     )
@@ -400,16 +370,9 @@ def _judged(case: Raw, finding: str = "") -> CaseResult:
     read = Case.model_validate(case)
     [strict] = load_judges(["strict"])
     criterion = {"criterion": EXPLAINS, "outcome": "failed" if finding else "passed", "reason": finding}
-    by_model = Verdict(
-        case_id=read.case_id,
-        judge_id="llm",
-        outcome=Outcome(criterion["outcome"]),
-        passed=not finding,
-        score=0.0 if finding else 1.0,
-        reason=finding or "1 criterion passed",
-        failure=FailureKind.CONTRACT_VIOLATION if finding else None,
-        evidence={"criteria": [criterion]},
-    )
+    objects = {"failure": FailureKind.CONTRACT_VIOLATION} if finding else {}
+    more = {"reason": finding or "1 criterion passed", "evidence": {"criteria": [criterion]}, **objects}
+    by_model = make_verdict(read.case_id, "llm", criterion["outcome"], **more)
     return case_result(read.case_id, [strict.evaluate(read, Trace(read.trace)), by_model])
 
 
@@ -454,18 +417,9 @@ def nothing_to_compare() -> EvaluationReport:
     before = [order(number) for number in range(12)]
     now = [order(number, input=f"Where is order {number}?") for number in range(11)] + [other_words(12)]
     found, candidate = compared(before, now)
-    suite = SuiteReport(
-        slug="support",
-        suite_path="suites/support.json",
-        decision=by_policy(
-            GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
-        ),
-        candidate=candidate.reference(),
-        comparison=found,
-        baseline=baseline_info(),
-        failing=[row for row in candidate.results.values() if not row["passed"]],
-    )
-    return report(suite)
+    sentence = "No case of the baseline is unchanged: nothing to compare with."
+    more = {"candidate": candidate, "comparison": found, "baseline": baseline_info()}
+    return report(alone(now, sentence, **more))
 
 
 def excused() -> EvaluationReport:
@@ -473,36 +427,23 @@ def excused() -> EvaluationReport:
     before = [order(number) for number in range(60)]
     now = [escalates(0), other_words(1), escalates(2), *before[3:59]]
     waiver = AppliedWaiver(
-        waiver_id="w-5f1c0a2b9d3e",
-        approved_by="qa@example.com",
-        reason="new refund rule, agreed with support",
-        expires_at="2026-12-01",
-        case_ids=[name(0)],
-    )
+        waiver_id="w-5f1c0a2b9d3e", approved_by="qa@example.com",
+        reason="new refund rule, agreed with support", expires_at="2026-12-01", case_ids=[name(0)],
+    )  # fmt: skip
     decision = failed(
-        broke("order-002"),
-        cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")],
-        waived_case_ids=[name(0)],
-        waivers=[waiver],
-        quarantined_case_ids=[name(1)],
+        broke("order-002"), cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")], waived_case_ids=[name(0)],
+        waivers=[waiver], quarantined_case_ids=[name(1)],
         expired=[ExpiredExcuse(waiver_id="w-0a1b2c3d4e5f", expires_at="2026-11-20", case_ids=[name(2)])],
         notes=["1 case was removed and still passes."],
-    )
+    )  # fmt: skip
     return report(decided(before, now, decision))
 
 
 def unreachable(number: int) -> CaseResult:
     """The result of a case whose judge could not be reached."""
-    verdict = Verdict(
-        judge_id="llm",
-        case_id=f"order-{number:03}",
-        outcome=Outcome.ERROR,
-        passed=False,
-        reason="the judge's model answered 503 three times",
-        hard=True,
-        failure=FailureKind.JUDGE_ERROR.value,
-    )
-    return case_result(verdict.case_id, [verdict])
+    reason = "the judge's model answered 503 three times"
+    failure = {"failure": FailureKind.JUDGE_ERROR.value, "reason": reason, "score": None}
+    return case_result(name(number), [make_verdict(name(number), "llm", "error", **failure)])
 
 
 def release() -> EvaluationReport:
@@ -516,22 +457,9 @@ def release() -> EvaluationReport:
 
 
 SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
-    "regressions": regressions,
-    "below-limit": below_limit,
-    "one-worse": one_worse,
-    "errors": errors,
-    "withheld": withheld,
-    "first-run": first_run,
-    "unchanged": unchanged,
-    "improved": improved,
-    "passes-again": flaky,
-    "not-settled": unsettled_cases,
-    "suite-worse": low,
-    "safety": unsafe,
-    "conversations": conversations,
-    "suites": suites,
-    "nothing-to-compare": nothing_to_compare,
-    "excused": excused,
-    "release": release,
-    "hostile": hostile,
-}
+    "regressions": regressions, "below-limit": below_limit, "one-worse": one_worse, "errors": errors,
+    "withheld": withheld, "first-run": first_run, "unchanged": unchanged, "improved": improved,
+    "passes-again": flaky, "not-settled": unsettled_cases, "suite-worse": low, "safety": unsafe,
+    "conversations": conversations, "suites": suites, "nothing-to-compare": nothing_to_compare,
+    "excused": excused, "release": release, "hostile": hostile,
+}  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from string import ascii_lowercase
+
 import pytest
 
 from agent_eval.contracts import CaseRegression, JudgeChange, Outcome
@@ -18,13 +21,8 @@ def case(case_id: str, **judges: str) -> CaseRegression:
 def changed(
     judge_id: str, reason: str, failure: str = "policy_violation", outcome: str = "failed"
 ) -> JudgeChange:
-    return JudgeChange(
-        judge_id=judge_id,
-        baseline=Outcome.PASSED,
-        candidate=Outcome(outcome),
-        reason=reason,
-        failure=failure,
-    )
+    facts = {"judge_id": judge_id, "reason": reason, "failure": failure}
+    return JudgeChange(baseline=Outcome.PASSED, candidate=Outcome(outcome), **facts)
 
 
 def said(*rows: CaseRegression) -> str:
@@ -42,10 +40,7 @@ def said(*rows: CaseRegression) -> str:
         ("forbidden tools a, b used (events 5 and 6)", "`a, b` were called"),
         ("required tool lookup_order never called", "`lookup_order` was never called"),
         ("required tools a and b never called", "`a and b` were never called"),
-        (
-            "refund was called without required argument 'order_id'",
-            "`refund` was called with wrong arguments",
-        ),
+        ("refund was called without required argument 'order_id'", "`refund` was called with wrong"),
         ("refund was called with arguments against their schema at $.a", "`refund` was called with wrong"),
         ("search was called 5 times, expected at most 2", "`search` was not called as often as it should be"),
         ("cost_usd 0.0028 exceeds 0.0025 (all from usage)", "it cost more than `0.0025` USD"),
@@ -96,24 +91,15 @@ def test_a_crash_explains_what_every_other_judge_says() -> None:
 
 
 def test_a_cause_that_several_judges_report_is_told_once() -> None:
-    rows = [
-        case(
-            f"case-{number}",
-            policy="forbidden tool escalate used",
-            tool_abuse="tools with a forbidden name",
-            tone="no",
-        )
-        for number in range(3)
-    ]
+    judges = {"policy": "forbidden tool escalate used", "tool_abuse": "tools with a forbidden name"}
+    rows = [case(f"case-{number}", **judges, tone="no") for number in range(3)]
     assert said(*rows) == "Why: `escalate` was called."
     assert [len(cause.cases) for cause in causes_of(rows)] == [3]
 
 
 def test_causes_are_the_fewest_that_explain_every_case_the_most_frequent_first() -> None:
     rows = [case(f"json-{number}", json_schema="the final output is not JSON: …") for number in range(2)]
-    rows += [
-        case(f"both-{number}", json_schema="the final output is not JSON", a="one") for number in range(2)
-    ]
+    rows += [case(f"both-{k}", json_schema="the final output is not JSON", a="one") for k in range(2)]
     rows += [case(f"tool-{number}", policy="forbidden tool pay used") for number in range(3)]
     causes = causes_of(rows)
     assert said(*rows) == "Why: the answer is not JSON (4); `pay` was called (3)."
@@ -124,6 +110,11 @@ def test_a_case_is_an_example_of_one_cause_only() -> None:
     rows = [case("both", a="one", b="two"), case("one", a="one"), case("two", b="two")]
     shown = [row.case_id for cause in causes_of(rows) for row in cause.cases]
     assert sorted(shown) == ["both", "one", "two"]
+
+
+def test_a_cause_whose_cases_another_explains_is_not_told() -> None:
+    rows = [case("both", a="one", b="two"), case("one", a="one"), case("three", c="three")]
+    assert said(*rows) == "Why: `a`: `one` (2); `c`: `three` (1)."
 
 
 def test_single_cases_need_no_numbers_and_many_causes_are_counted() -> None:
@@ -138,11 +129,7 @@ def test_a_case_without_a_judge_that_objects_tells_its_result() -> None:
 
 
 def test_very_many_causes_are_found_quickly() -> None:
-    words = [
-        f"{first}{second}"
-        for first in "abcdefghijklmnopqrstuvwxyz"
-        for second in "abcdefghijklmnopqrstuvwxyz"
-    ]
+    words = list(map("".join, product(ascii_lowercase, repeat=2)))
     rows = [case(f"case-{word}", tone=f"reason {word}", other="the same") for word in words]
     rows += [case(f"only-{word}", tone=f"reason {word}") for word in words]
     assert sum(len(cause.cases) for cause in causes_of(rows)) == 2 * len(words)

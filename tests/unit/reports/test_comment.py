@@ -25,68 +25,80 @@ from tests.factories import make_index_row
 from tests.security.github_markdown import Page
 from tests.unit.reports import scenarios, situations
 
-
-def comment_on(report, **more) -> str:
-    return scenarios.comment(report, **more)
+comment_on = scenarios.comment
 
 
-@pytest.mark.parametrize("name", situations.SITUATIONS)
-def test_situations_look_as_agreed(name, golden):
-    golden(f"comment/{name}.md", comment_on(situations.SITUATIONS[name]()))
+def comment_with(**fields) -> str:
+    """The comment on the suite that regressed, with other fields of its comparison."""
+    suite = scenarios.regressed_suite()
+    compared = suite.comparison.model_copy(update=fields)
+    return comment_on(scenarios.report(replace(suite, comparison=compared)))
 
 
-@pytest.mark.parametrize(
-    "name", ["rules-changed", "no-permission", "regressed", "500-regressed", "release-blocked"]
-)
-def test_scenarios_look_as_agreed(name, golden):
-    golden(f"comment/{name}.md", comment_on(scenarios.SCENARIOS[name]()))
+def comment_with_judges(*judges) -> list[str]:
+    """The lines of the comment where these judges say something of the first case."""
+    row = scenarios.three_regressions()[0][0]
+    return comment_with(case_regressions=[row.model_copy(update={"judges": list(judges)})]).splitlines()
 
 
-@pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_the_marker_is_the_first_thing_in_the_comment(name):
-    text = comment_on(scenarios.SCENARIOS[name]())
-    assert text.startswith(scenarios.MARKER)
-    assert text == comment_on(scenarios.SCENARIOS[name]())
+def judge(**fields):
+    return scenarios.three_regressions()[0][0].judges[0].model_copy(update=fields)
 
 
-def test_a_blocked_engineer_reads_why_before_anything_else():
-    lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
-    assert lines[1] == "## ❌ 3 of 202 cases regressed · agent-eval"
-    assert lines[2] == "> [!CAUTION]"
-    assert lines[3].startswith("> **3 cases regressed, none allowed.** Why: `escalate` was called; `regex`: ")
-    assert lines[5].startswith("> **To do:** Fix them: what changed is below. Intended? Change what the case")
+OTHERS = ("rules-changed", "no-permission", "regressed", "500-regressed", "release-blocked")
+SHOWN = {**{name: scenarios.SCENARIOS[name] for name in OTHERS}, **situations.SITUATIONS}
 
 
-def test_boxes_are_plain_quotes_where_a_platform_has_none():
-    text = comment_on(replace(scenarios.regressed(), boxes=False))
-    assert "[!" not in text
-    assert "\n> **3 cases regressed, none allowed.** Why: " in text
+@pytest.mark.parametrize("name", SHOWN)
+def test_comments_look_as_agreed(name, golden):
+    golden(f"comment/{name}.md", comment_on(SHOWN[name]()))
+
+
+EVIDENCE = "https://github.com/acme/support-bot/actions/runs/812/artifacts/55"
+FIELDS_OF_A_REPORT = {
+    "boxes are plain quotes where a platform has none": (
+        scenarios.regressed, {"boxes": False}, ["\n> **3 cases regressed, none allowed.** Why: ", "not [!"],
+    ),
+    "without a template there is no command": (scenarios.regressed, {"reproduce": ""}, ["not ```"]),
+    "links that are not web addresses are left out": (
+        scenarios.unchanged, {"run_url": "javascript:alert(1)", "evidence_url": None},
+        ["· job summary · evidence `agent-eval-evidence`"],
+    ),
+    "the HTML report is named beside the evidence": (
+        scenarios.regressed, {"html_name": "a.html"}, [f"[evidence]({EVIDENCE}) · [HTML report]({EVIDENCE})"],
+    ),
+    "where there is no HTML report none is named": (scenarios.regressed, {}, ["not HTML report"]),
+    "warnings beyond what is shown are counted": (
+        scenarios.regressed, {"warnings": [f"number {n}" for n in range(43)]},
+        ["> ⚠️ number 39\n>\n> and 3 more warnings, see the job summary.", "not number 40"],
+    ),
+    "what could not be evaluated takes the place of the decision": (
+        scenarios.unchanged, {"not_evaluated": "The baseline could not be looked up."},
+        ["\n## 🛑 Not evaluated: the baseline could not be looked up · agent-eval\n", "not ✅"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("report", "fields", "said"), FIELDS_OF_A_REPORT.values(), ids=FIELDS_OF_A_REPORT)
+def test_a_comment_says_what_its_report_has(report, fields, said):
+    check(comment_on(replace(report(), **fields)), said)
+
+
+def check(text, said):
+    """Assert that a text has these parts, and not those that begin with `not `."""
+    for part in said:
+        assert (part.removeprefix("not ") in text) is not part.startswith("not "), part
 
 
 def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     suite = scenarios.unchanged_suite(baseline=None)
-    assert suite.comparison is not None
     baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
     suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
     assert "`9be1f04` vs run `run-baseline`" in comment_on(scenarios.report(suite, head_sha=None))
 
 
-def test_cases_come_before_the_suites_own_changes_and_the_whole_runs():
-    text = comment_on(scenarios.regressed())
-    order = [
-        "#### ",
-        "2 new, not compared:",
-        "removed that failed on main",
-        "The model changed",
-        "- Model: ",
-    ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-
-
 def test_new_cases_that_fail_are_counted():
     suite = scenarios.regressed_suite(failing=scenarios.failing_rows(2))
-    assert suite.comparison is not None
     suite.comparison.cases.new = ["order-000", "order-001", "order-de-1"]
     suite.comparison.cases.removed = ["gone", "old-7"]
     text = comment_on(scenarios.report(suite))
@@ -94,138 +106,108 @@ def test_new_cases_that_fail_are_counted():
     assert "⚠️ 1 removed: `gone`" in text
 
 
-def test_a_case_says_which_judge_why_and_what_the_agent_did_differently():
-    text = comment_on(scenarios.regressed())
-    for line in (
-        "- ❌ `policy`: `forbidden tool escalate was called (event 5)`",
-        "- 💥 `trajectory_step` could not judge: `step 3 has no result`",
-        "- Calls: `lookup_order → refund` became `lookup_order → refund → escalate`",
-        "- Argument `$.amount` of `refund`: `10` became `1000`",
-        "- Output before: `I have refunded 10 EUR to your card.`",
-        "- Output now: `I have refunded 1000 EUR and asked a colleague to check.`",
-        "- Usage: output tokens 210 → 480; cost 0.0021 USD → 0.0048 USD",
-        "agent-eval run --suite suites/support.json --case refund-over-limit --out reproduce",
-    ):
-        assert line in text.splitlines()
-
-
 def with_change(*, behaviour: RunBehaviour | None = None, **fields) -> str:
     rows, changes = scenarios.three_regressions()
     change = changes[0].model_copy(update={"metrics": [], "output_changed": False, "calls": [], **fields})
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    told = {"behaviour_changes": [change], "case_regressions": rows[:1]}
-    told["behaviour"] = behaviour or suite.comparison.behaviour
-    compared = suite.comparison.model_copy(update=told)
-    return comment_on(scenarios.report(replace(suite, comparison=compared)))
+    told = {"behaviour": behaviour} if behaviour is not None else {}
+    return comment_with(behaviour_changes=[change], case_regressions=rows[:1], **told)
 
 
-def test_many_calls_are_told_by_what_changed():
-    calls = [*(scenarios.CallChange(kind="added", tool="search") for _ in range(2))]
-    calls.append(scenarios.CallChange(kind="moved", tool="refund"))
-    text = with_change(baseline_calls=["a", "b"] * 10, candidate_calls=["a", "b"] * 11, calls=calls)
-    assert "- Calls: 20 became 22; added `search ×2`; moved `refund`" in text
-
-
-def told(before, now):
-    """What a report says of a case with these calls, each a tool and how many times it is called in a row."""
+def called(before, now):
+    """How a case changed with these calls, each a tool and how many times it is called in a row."""
     rows = []
     for side in (before, now):
         calls = [[tool, arguments] for tool, times, arguments in side for _ in range(times)]
         rows.append(make_index_row({"case_id": "a", "trace": []}) | {"calls": calls})
     change = behaviour_change(*rows, None)
-    fields = {
-        name: getattr(change, name) for name in type(change).model_fields if "call" in name or "runs" in name
-    }
-    return with_change(**fields)
+    return {name: getattr(change, name) for name in type(change).model_fields if "call" in name}
 
 
-def test_a_call_that_changed_after_very_many_is_named():
-    text = told([("a", 250, "1"), ("pay", 1, "1")], [("a", 250, "1"), ("delete_all", 1, "1")])
-    assert "- Calls: `a ×250 → pay` became `a ×250 → delete_all`" in text
+def call(kind, tool, **fields):
+    return scenarios.CallChange(kind=kind, tool=tool, **fields)
 
 
-def test_numbers_of_calls_are_those_of_all_calls():
-    assert "- Calls: `a ×250` became `a ×900`" in told([("a", 250, "1")], [("a", 900, "1")])
-    assert "- Calls: `a ×20,000` with other arguments" in told([("a", 20_000, "1")], [("a", 20_000, "2")])
-    before, now = [[(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce")]
-    assert "- Calls: 20,000 before and now; added `e ×5,000`; removed `d ×5,000`" in told(before, now)
+def calls(before, now, *changes, **more):
+    return {"baseline_calls": before, "candidate_calls": now, "calls": list(changes), **more}
 
 
-def test_calls_of_one_tool_in_another_order_do_not_become_themselves():
-    before = [("search", 1, str(number)) for number in range(300)]
-    text = told(before, before[::-1])
-    assert "- Calls: 300 before and now; moved `search ×299`" in text
+OLD, NEW = ([(tool, 1, "1") for _ in range(5_000) for tool in tools] for tools in ("abcd", "abce"))
+PAGE = call("arguments", "refund", arguments={"$.page": (1, 2)})
+FIELDS = call("arguments", "refund", arguments={f"$.field{number}": (None, number) for number in range(6)})
+SEARCHES = [("search", 1, str(number)) for number in range(300)]
+MODELS = {"model_changed": True, "baseline_models": ["gpt-4o"], "candidate_models": ["gpt-4o-mini"]}
+COSTS = [scenarios.metric("cost_usd", 1, 2), scenarios.metric("output_tokens", 100, 120)]
+COSTS += [scenarios.metric("input_tokens", 0, 5), scenarios.metric("latency_ms", None, 5)]
+DOUBLED = RunBehaviour(shifts=[scenarios.metric("cost_usd", 50, 101)])
+AS_BEFORE = {"behaviour": RunBehaviour()}
+CHANGES = {
+    "many calls are told by what changed": (
+        calls(["a", "b"] * 10, ["a", "b"] * 11, *[call("added", "search")] * 2, call("moved", "refund")),
+        ["- Calls: 20 became 22; added `search ×2`; moved `refund`"],
+    ),
+    "a call that changed after very many is named": (
+        lambda: called([("a", 250, "1"), ("pay", 1, "1")], [("a", 250, "1"), ("delete_all", 1, "1")]),
+        ["- Calls: 251 before and now; added `delete_all`; removed `pay`"],
+    ),
+    "numbers of calls are those of all calls": (
+        lambda: called([("a", 250, "1")], [("a", 900, "1")]), ["- Calls: 250 became 900; added `a ×650`"],
+    ),
+    "very many calls with other arguments": (
+        lambda: called([("a", 20_000, "1")], [("a", 20_000, "2")]),
+        ["- Calls: `a ×200 → … 19,800 more` with other arguments"],
+    ),
+    "very many calls of which some are others": (
+        lambda: called(OLD, NEW), ["- Calls: 20,000 before and now; added `e ×5,000`; removed `d ×5,000`"],
+    ),
+    "calls of one tool in another order do not become themselves": (
+        lambda: called(SEARCHES, SEARCHES[::-1]), ["- Calls: 300 before and now; moved `search ×299`"],
+    ),
+    "an argument that was not given is no value": (
+        calls(["pay"], ["pay"], call("arguments", "pay", arguments={"$.x": (ABSENT, "1")})),
+        ['- Argument `$.x` of `pay`: `(absent)` became `"1"`'],
+    ),
+    "arguments that are not listed are counted": (
+        calls(["refund"] * 200, ["refund"] * 200, *[PAGE] * 400,
+              baseline_call_count=900, candidate_call_count=900,
+              call_counts=[CallCount(kind="arguments", tool="refund", count=900)]),
+        ["- and more arguments, in 900 calls in all"],
+    ),
+    "equal calls with other arguments are told once": (
+        calls(["a"] * 12, ["a"] * 12, FIELDS),
+        ["- Argument `$.field0` of `refund`: `null` became `0`", "- and 2 more arguments changed",
+         "not Calls:"],
+    ),
+    "equal calls are named where nobody knows the arguments": (
+        calls(["a"] * 12, ["a"] * 12), ["- Calls: `a ×12` with other arguments"],
+    ),
+    "no call and no output are said in words": (
+        calls(["a"], [], output_changed=True, baseline_output="x", candidate_output=None),
+        ["- Calls: `a` became `no call`", "- Output now: nothing"],
+    ),
+    "outputs that nobody kept": (
+        {"output_changed": True, "baseline_output": None, "candidate_output": None}, ["- Output changed"],
+    ),
+    "another model is named": ({**MODELS, **AS_BEFORE}, ["- Model: `gpt-4o` became `gpt-4o-mini`"]),
+    "another model is named once where the whole run has it": (MODELS, ["not - Model: `gpt-4o` became"]),
+    "usage is told where it stands out from the whole run": (
+        {"metrics": COSTS, **AS_BEFORE}, ["Usage: cost 1.00 USD → 2.00 USD"],
+    ),
+    "usage is not told where the whole run has it": (
+        {"metrics": COSTS, "behaviour": DOUBLED}, ["not Usage:"],
+    ),
+    "latency within the time that a start takes is no shift": (
+        {"metrics": [scenarios.metric("latency_ms", 200, 400)], **AS_BEFORE}, ["not Usage:"],
+    ),
+    "latency beyond the time that a start takes is a shift": (
+        {"metrics": [scenarios.metric("latency_ms", 900, 2000)], **AS_BEFORE},
+        ["Usage: latency 900 ms → 2.0 s"],
+    ),
+}  # fmt: skip
 
 
-def test_an_argument_that_was_not_given_is_no_value():
-    change = scenarios.CallChange(kind="arguments", tool="pay", arguments={"$.x": (ABSENT, "1")})
-    text = with_change(baseline_calls=["pay"], candidate_calls=["pay"], calls=[change])
-    assert '- Argument `$.x` of `pay`: `(absent)` became `"1"`' in text
-
-
-def test_calls_that_are_laid_side_by_side_coarsely_say_so():
-    text = with_change(
-        baseline_calls=["a", "b"] * 9,
-        candidate_calls=["b", "a"] * 9,
-        calls=[scenarios.CallChange(kind="added", tool="a")],
-        calls_coarse=True,
-    )
-    assert "- Calls: 18 before and now; added `a` (counted coarsely, for very many calls differ)" in text
-
-
-def test_arguments_that_are_not_listed_are_counted():
-    step = scenarios.CallChange(kind="arguments", tool="refund", arguments={"$.page": (1, 2)})
-    text = with_change(
-        baseline_calls=["refund"] * 200,
-        candidate_calls=["refund"] * 200,
-        baseline_call_count=900,
-        candidate_call_count=900,
-        calls=[step] * 400,
-        call_counts=[CallCount(kind="arguments", tool="refund", count=900)],
-    )
-    assert "- and more arguments, in 900 calls in all" in text
-
-
-def test_equal_calls_with_other_arguments_are_told_once():
-    arguments = {f"$.field{number}": (None, number) for number in range(6)}
-    calls = [scenarios.CallChange(kind="arguments", tool="refund", arguments=arguments)]
-    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12, calls=calls)
-    assert "Calls:" not in text
-    assert "- Argument `$.field0` of `refund`: `null` became `0`" in text
-    assert "- and 2 more arguments changed" in text
-
-
-def test_equal_calls_are_named_where_nobody_knows_the_arguments():
-    text = with_change(baseline_calls=["a"] * 12, candidate_calls=["a"] * 12)
-    assert "- Calls: `a ×12` with other arguments" in text
-
-
-def test_no_call_and_no_output_are_said_in_words():
-    text = with_change(
-        baseline_calls=["a"],
-        candidate_calls=[],
-        output_changed=True,
-        baseline_output="x",
-        candidate_output=None,
-    )
-    assert "- Calls: `a` became `no call`" in text
-    assert "- Output now: nothing" in text
-    assert "- Output changed" in with_change(output_changed=True, baseline_output=None, candidate_output=None)
-
-
-def test_another_model_is_named__once_when_the_whole_run_has_it():
-    models = {"model_changed": True, "baseline_models": ["gpt-4o"], "candidate_models": ["gpt-4o-mini"]}
-    assert "- Model: `gpt-4o` became `gpt-4o-mini`" in with_change(**models, behaviour=RunBehaviour())
-    assert "- Model: `gpt-4o` became" not in with_change(**models)
-
-
-def test_usage_is_told_where_it_stands_out_from_the_whole_run():
-    metrics = [scenarios.metric("cost_usd", 1, 2), scenarios.metric("output_tokens", 100, 120)]
-    metrics += [scenarios.metric("input_tokens", 0, 5), scenarios.metric("latency_ms", None, 5)]
-    doubled = RunBehaviour(shifts=[scenarios.metric("cost_usd", 50, 101)])
-    assert "Usage: cost 1.00 USD → 2.00 USD" in with_change(metrics=metrics, behaviour=RunBehaviour())
-    assert "Usage:" not in with_change(metrics=metrics, behaviour=doubled)
+@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES)
+def test_a_case_tells_how_its_behaviour_changed(change, said):
+    check(with_change(**(change() if callable(change) else change)), said)
 
 
 @pytest.mark.parametrize(
@@ -239,45 +221,18 @@ def test_usage_is_told_where_it_stands_out_from_the_whole_run():
     ],
 )
 def test_every_outcome_of_a_judge_has_words(baseline, candidate, said):
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    judge = suite.comparison.case_regressions[0].judges[0]
-    judge.judge_id, judge.baseline, judge.candidate, judge.reason = "regex", baseline, candidate, "why"
-    assert said in comment_on(scenarios.report(suite)).splitlines()
+    assert said in comment_with_judges(
+        judge(judge_id="regex", baseline=baseline, candidate=candidate, reason="why")
+    )
 
 
 def test_a_case_without_judges_tells_its_outcome():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    suite.comparison.case_regressions[0].judges = []
-    assert "- passed → failed" in comment_on(scenarios.report(suite)).splitlines()
+    assert "- passed → failed" in comment_with_judges()
 
 
-def test_a_first_run_says_so_and_lists_what_does_not_pass():
-    report = scenarios.first_run()
-    text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
-    assert "\n## ➖ Not compared: no baseline yet · agent-eval\n" in text
-    assert "| ❌ `order-000`, `order-001` | `lookup_order` was never called | failed | – |" in text
-
-
-def test_a_baseline_that_shares_no_case_is_not_said_to_be_missing():
-    lines = [line for line in comment_on(scenarios.nothing_shared()).splitlines() if line]
-    assert lines[1] == "## ➖ Not compared: every case is new or changed · agent-eval"
-    assert "| ❌ `order-000` | `lookup_order` was never called | failed | changed |" in lines
-
-
-def test_two_suites_are_listed_worst_first_then_told_one_by_one():
-    text = comment_on(scenarios.two_suites())
-    order = [
-        "## ❌ 1 of 2 suites failed: `support` · agent-eval",
-        "- ❌ `support`: 3 of 202 cases regressed",
-        "- ✅ `billing`: 188 of 200 cases pass, none got worse",
-        "### ❌ `support`: 3 of 202 cases regressed",
-    ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    assert "### ✅ `billing`" not in text
-    assert "### ✅ `billing`" in scenarios.full_report(scenarios.two_suites())
+def test_a_case_that_is_defined_anew_is_changed_and_not_new():
+    line = "| ❌ `order-000` | `lookup_order` was never called | failed | changed |"
+    assert line in comment_on(scenarios.nothing_shared())
 
 
 def test_many_suites_share_the_room_for_cases():
@@ -290,22 +245,10 @@ def test_many_suites_share_the_room_for_cases():
     assert text.count("\n#### ") % sections == 0  # as many open cases in each
 
 
-def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
-    report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
-    lines = [line for line in comment_on(report).splitlines() if line]
-    assert lines[1] == "## 🛑 Not evaluated: the baseline could not be looked up · agent-eval"
-    assert "✅" not in lines[2]
-
-
 def test_a_command_survives_ids_that_a_shell_would_read():
-    rows = [
-        scenarios.regression(case_id, f"policy {case_id}", "why")
-        for case_id in ("a b", "x'; rm -rf /", "two\nlines", "`id`")
-    ]
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    suite.comparison.case_regressions = rows
-    text = comment_on(scenarios.report(suite))
+    ids = ("a b", "x'; rm -rf /", "two\nlines", "`id`")
+    rows = [scenarios.regression(case_id, f"policy {case_id}", "why") for case_id in ids]
+    text = comment_with(case_regressions=rows)
     assert "--case 'a b' --out" in text
     assert """--case 'x'"'"'; rm -rf /' --out""" in text
     assert r"""--case "$(printf 'two\012lines')" --out""" in text
@@ -313,45 +256,24 @@ def test_a_command_survives_ids_that_a_shell_would_read():
 
 
 def test_a_command_is_shown_whole_or_not_at_all():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
     rows = [scenarios.regression(case_id, case_id, "why") for case_id in ("x" * 1_500, "y" * 3_000, "\0")]
-    suite.comparison.case_regressions = rows
-    text = comment_on(scenarios.report(suite))
+    text = comment_with(case_regressions=rows)
     assert f"--case {'x' * 1_500} --out reproduce" in text
     assert text.count("```sh") == 1
     assert text.count("The command that repeats it is too long to be shown") == 1
 
 
 def test_a_case_with_many_judges_names_a_few():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    row = suite.comparison.case_regressions[0]
-    row.judges = [
-        row.judges[0].model_copy(update={"judge_id": f"judge-{number}", "reason": f"reason {number}"})
-        for number in range(12)
-    ]
-    lines = comment_on(scenarios.report(suite)).splitlines()
+    lines = comment_with_judges(*(judge(judge_id=f"judge-{n}", reason=f"reason {n}") for n in range(12)))
     assert "- ❌ `judge-2`: `reason 2`" in lines
     assert not any("reason 3" in line for line in lines)
-    listed = ", ".join(f"`judge-{number}`" for number in range(3, 7))
-    assert f"- and {listed}, and 5 more" in lines
+    assert "- and `judge-3`, `judge-4`, `judge-5`, `judge-6`, and 5 more" in lines
 
 
 def test_judges_that_say_the_same_are_one_line():
-    suite = scenarios.regressed_suite()
-    assert suite.comparison is not None
-    row = suite.comparison.case_regressions[0]
-    row.judges = [row.judges[0].model_copy(update={"judge_id": f"judge-{number}"}) for number in range(4)]
-    lines = comment_on(scenarios.report(suite)).splitlines()
+    lines = comment_with_judges(*(judge(judge_id=f"judge-{number}") for number in range(4)))
     same = "`judge-0`, `judge-1`, `judge-2`, `judge-3`"
     assert f"- ❌ {same}: `forbidden tool escalate was called (event 5)`" in lines
-
-
-def test_after_a_crash_other_judges_are_only_counted():
-    lines = comment_on(situations.errors()).splitlines()
-    assert "- 💥 The agent did not finish: `the agent ended with exit code 137`" in lines
-    assert "- So 1 more judge had nothing to judge." in lines
 
 
 def test_limits_are_listed_with_what_was_measured():
@@ -366,12 +288,6 @@ def test_limits_are_listed_with_what_was_measured():
     assert lines[2] == "## ❌ 4 of 40 hard-failed (10.0%) · agent-eval"
     place = lines.index("- ✅ 38 of 40 passed (95.0%).")
     assert lines[place + 1] == "- ➖ No baseline."
-
-
-def test_warnings_beyond_what_is_shown_are_counted():
-    text = comment_on(replace(scenarios.regressed(), warnings=[f"number {n}" for n in range(43)]))
-    assert "> ⚠️ number 39\n>\n> and 3 more warnings, see the job summary." in text
-    assert "number 40" not in text
 
 
 def test_a_waiver_or_quarantine_that_has_expired_is_named():
@@ -393,50 +309,20 @@ def test_cases_of_every_outcome_are_counted():
     summary = scenarios.run("candidate", 10, 4, error_cases=1, inconclusive_cases=2, skipped_cases=1)
     suite = scenarios.unchanged_suite()
     counts = replace(suite, candidate=summary).case_counts
-    assert counts == {
-        Outcome.PASSED: 4,
-        Outcome.ERROR: 1,
-        Outcome.INCONCLUSIVE: 2,
-        Outcome.SKIPPED: 1,
-        Outcome.FAILED: 2,
-    }
-
-
-def test_without_a_template_there_is_no_command():
-    assert "```" not in comment_on(replace(scenarios.regressed(), reproduce=""))
-
-
-def test_links_that_are_not_web_addresses_are_left_out():
-    text = comment_on(replace(scenarios.unchanged(), run_url="javascript:alert(1)", evidence_url=None))
-    assert "· job summary · evidence `agent-eval-evidence`" in text
-
-
-def test_one_case_of_each_cause_is_open_and_names_those_like_it():
-    text = comment_on(scenarios.many_regressed())
-    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "## ❌ 500 of 2,000 cases regressed" in opened
-    assert opened.count("\n#### ") == 1
-    assert "`checkout-flow-0003`, and 496 more | `escalate` was called | failed | passed |" in opened
+    assert counts == {"passed": 4, "error": 1, "inconclusive": 2, "skipped": 1, "failed": 2}
 
 
 def grown(number: int, word: str) -> object:
     """An evaluation in which everything that can grow has grown."""
-    rows = [scenarios.regression(f"{word}-{position}", word, word * 3) for position in range(number)]
     suite = scenarios.regressed_suite(slug=word, failing=scenarios.failing_rows(number))
-    assert suite.comparison is not None
-    compared = suite.comparison.model_copy(
-        update={
-            "case_regressions": rows,
-            "cases": CaseSets(
-                compared=200, new=[word] * number, changed=[word] * number, removed=[word] * number
-            ),
-            "behaviour": RunBehaviour(notices=[word] * (number % 20)),
-            "judge_metrics": {
-                f"{word}{key}": scenarios.metric(f"{word}{key}", 1.0, 0.5) for key in range(number % 30)
-            },
-        }
-    )
-    suites = [replace(suite, comparison=compared)] * (number % 50 + 1)
+    many, judges = [word] * number, [f"{word}{key}" for key in range(number % 30)]
+    fields = {
+        "case_regressions": [scenarios.regression(f"{word}-{k}", word, word * 3) for k in range(number)],
+        "cases": CaseSets(compared=200, new=many, changed=many, removed=many),
+        "behaviour": RunBehaviour(notices=[word] * (number % 20)),
+        "judge_metrics": {name: scenarios.metric(name, 1.0, 0.5) for name in judges},
+    }
+    suites = [replace(suite, comparison=suite.comparison.model_copy(update=fields))] * (number % 50 + 1)
     return scenarios.report(*suites, title=word, warnings=[word] * (number % 10), evidence_name=word)
 
 
@@ -498,18 +384,14 @@ def test_new_rules_are_folded_away_and_said_to_hold_once_merged():
 
 
 def test_a_case_that_breaks_a_limit_of_cost_shows_what_it_took_before_and_now():
-    rows = [
-        scenarios.regression("refund", "cost_budget", "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)")
-    ]
+    reason = "cost_usd 0.0035 exceeds 0.0025 (cost: from tokens)"
     moved = [scenarios.metric("cost_usd", 0.0008, 0.0035), scenarios.metric("input_tokens", 600, 2980)]
-    suite = scenarios.regressed_suite()
-    run = {"behaviour": RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)])}
-    change = scenarios.three_regressions()[1][0].model_copy(
-        update={"case_id": "refund", "metrics": moved, "output_changed": False, "calls": []}
+    change = {"metrics": moved, "output_changed": False, "calls": [], "case_id": "refund"}
+    text = comment_with(
+        behaviour=RunBehaviour(shifts=[scenarios.metric("input_tokens", 6000, 29800)]),
+        behaviour_changes=[scenarios.three_regressions()[1][0].model_copy(update=change)],
+        case_regressions=[scenarios.regression("refund", "cost_budget", reason)],
     )
-    told = {"behaviour_changes": [change], "case_regressions": rows, **run}
-    compared = suite.comparison.model_copy(update=told)
-    text = comment_on(scenarios.report(replace(suite, comparison=compared)))
     assert "- Usage: cost 0.0008 USD → 0.0035 USD; input tokens 600 → 2,980" in text
     assert "Intended? Raise the limit, or have it waived." in text
 
@@ -520,35 +402,6 @@ def test_waivers_beyond_the_room_are_counted():
     text = comment_on(scenarios.report(replace(scenarios.unchanged_suite(), decision=decision)))
     assert text.count("- Waived: ") == 40
     assert "and 4 more, see the job summary." in text
-
-
-def test_latency_within_the_time_that_a_start_takes_is_no_shift():
-    noise = [scenarios.metric("latency_ms", 200, 400), scenarios.metric("latency_ms", 900, 2000)]
-    assert "Usage:" not in with_change(metrics=noise[:1], behaviour=RunBehaviour())
-    assert "Usage: latency 900 ms → 2.0 s" in with_change(metrics=noise[1:], behaviour=RunBehaviour())
-
-
-def test_the_html_report_is_named_beside_the_evidence():
-    report = replace(scenarios.regressed(), html_name="agent-eval-support.html")
-    place = "https://github.com/acme/support-bot/actions/runs/812/artifacts/55"
-    expected = f"[evidence]({place}) · [HTML report]({place})"
-    assert expected in comment_on(report)
-    assert "HTML report" not in comment_on(scenarios.regressed())
-
-
-def test_a_regressed_conversation_begins_with_the_first_turn_that_differs() -> None:
-    text = comment_on(situations.conversations())
-    parts = [
-        "❌ Criterion `The agent explains the deadline`",
-        "**Turn 2**, the first of 2 that differ:",
-        "| Agent | `I am sorry: the 30 days ended",
-        "<summary>2 more turns</summary>",
-        "**Turn 3**:",
-        "**Turn 1**, the same in both runs:",
-    ]
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-    assert "Output before" not in text
 
 
 def test_texts_of_a_turn_that_differ_late_are_shown_where_they_differ() -> None:
@@ -562,14 +415,12 @@ def test_texts_of_a_turn_that_differ_late_are_shown_where_they_differ() -> None:
     assert "It is paid.`" in row
 
 
-def test_a_judge_of_the_agents_own_family_is_named_in_the_comment() -> None:
+def test_what_judging_took_and_what_no_model_gave_is_in_the_comment() -> None:
     report = situations.conversations()
     [suite] = report.suites
-    for number, words in ((0, ""), (1, "In 1 verdict"), (1_200, "In 1,200 verdicts")):
-        judging = ModelsUse(calls=3, same_family=number, scripted=2 * (number == 1))
-        summary = suite.candidate.summary.model_copy(update={"judging": judging})
+    for number in (0, 2):
+        summary = suite.candidate.summary.model_copy(update={"judging": ModelsUse(calls=3, scripted=number)})
         candidate = suite.candidate.model_copy(update={"summary": summary})
         text = comment_on(replace(report, suites=[replace(suite, candidate=candidate)]))
         assert "LLM judges: 3 calls." in text
-        assert ("2 verdicts are `scripted`: from a file, by no model." in text) is (number == 1)
-        assert (f"{words} the judge's model is of the agent's own family" in text) is bool(words)
+        assert ("2 verdicts are `scripted`: from a file, by no model." in text) is bool(number)

@@ -67,3 +67,16 @@ def test_every_case_is_named_or_counted_at_any_limit(limit: int, number: int) ->
     assert characters(text) <= limit
     assert Page(text).balanced()
     assert not number or f"{number} of 2,000 cases regressed" in text
+
+
+@pytest.mark.parametrize("name", ["first-run", "regressed", "two-suites", "hostile"])
+def test_full_reports_look_as_agreed(name, golden):  # type: ignore[no-untyped-def]
+    golden(f"summary/{name}.md", scenarios.full_report(scenarios.SCENARIOS[name]()))
+
+
+@given(limit=st.integers(2_000, 200_000))
+@settings(max_examples=examples(15))
+def test_any_limit_of_a_full_report_in_bytes_is_kept(limit: int) -> None:
+    text = scenarios.full_report(scenarios.many_regressed(700), limit=limit)
+    assert utf8_bytes(text) <= limit
+    assert Page(text).balanced()

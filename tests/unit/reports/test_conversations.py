@@ -17,14 +17,9 @@ from agent_eval.contracts.conversation_result import (
 from agent_eval.reports.conversations import conversation_markdown, summary_markdown
 
 REFUND = EvaluationResult(
-    criterion="The refund is made",
-    strict="tool_used",
-    outcome="failed",
-    reason='"REFUND" was not used',
-    weight=2,
-    category="accuracy",
-    aui_logic=["R1_refund"],
-)
+    criterion="The refund is made", strict="tool_used", outcome="failed", reason='"REFUND" was not used',
+    weight=2, category="accuracy", aui_logic=["R1_refund"],
+)  # fmt: skip
 POLITE = EvaluationResult(
     criterion="It is polite", outcome="passed", reason="It greets.", category="tone", turns=[1]
 )
@@ -33,15 +28,9 @@ TURN = TurnResult(number=1, user="Hello", agent="Hi!", workflows=["GREETING"], r
 
 def conversation(**changes: Any) -> ConversationResult:
     known = {
-        "name": "Refund in time",
-        "tags": ["refund"],
-        "passed": False,
-        "outcome": "failed",
-        "score": 100 / 3,
-        "end": "goal",
-        "turns": [TURN],
-        "evaluations": [REFUND, POLITE],
-    }
+        "name": "Refund in time", "tags": ["refund"], "passed": False, "outcome": "failed", "score": 100 / 3,
+        "end": "goal", "turns": [TURN], "evaluations": [REFUND, POLITE],
+    }  # fmt: skip
     return ConversationResult.model_validate({**known, **changes})
 
 
@@ -65,18 +54,16 @@ def test_the_summary_has_score_pass_rate_and_breakdowns() -> None:
 
 
 def test_the_summary_says_what_is_left_out_of_the_score() -> None:
-    text = summary(
-        conversation(is_error=True), conversation(name="b", score=None, evaluations=[], outcome="error")
-    )
+    lost = conversation(name="b", score=None, evaluations=[], outcome="error")
+    text = summary(conversation(is_error=True), lost)
     assert "1 conversation ended in an error of the agent, which counts in the pass rate" in text
     assert "1 conversation could not be evaluated." in text
     assert "**Score: none**" in text
 
 
 def test_a_scripted_judge_is_named_as_such() -> None:
-    assert "The judge is `scripted`" in summary(
-        conversation(), judge={"provider": "scripted", "model": "scripted"}
-    )
+    scripted = {"provider": "scripted", "model": "scripted"}
+    assert "The judge is `scripted`" in summary(conversation(), judge=scripted)
     assert "scripted" not in summary(conversation(), judge={"provider": "openai", "model": "gpt-5-mini"})
 
 
@@ -107,10 +94,8 @@ def test_text_of_agents_and_users_stays_data() -> None:
     hostile = "```\n# Passed\n<img src=x onerror=alert(1)> | ![x](http://evil.example/)"
     turn = TURN.model_copy(update={"user": hostile, "agent": hostile, "expectation": hostile})
     evaluation = POLITE.model_copy(update={"criterion": hostile, "reason": hostile, "category": hostile})
-    page = conversation_markdown(
-        [conversation(name=hostile, turns=[turn], evaluations=[evaluation], tags=[hostile])]
-    )
-    for text in (page, summary(conversation(name=hostile, evaluations=[evaluation]))):
+    shown = conversation(name=hostile, turns=[turn], evaluations=[evaluation], tags=[hostile])
+    for text in (conversation_markdown([shown]), summary(shown)):
         rendered = cmarkgfm.github_flavored_markdown_to_html(text, Options.CMARK_OPT_UNSAFE)
         assert "<img" not in rendered
         assert rendered.count("<h1>") == 1

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from agent_eval.contracts.run import JudgeCounts, RunSummary
 from agent_eval.reports.blocks import amount, pair, points
-from agent_eval.reports.counts import passing
+from agent_eval.reports.counts import expects_nothing, passing
 from agent_eval.text.numbers import allowed, count, percent
 from tests.unit.reports.scenarios import metric, run
 
@@ -46,3 +47,11 @@ def test_figures_have_units():
     assert (amount("cost_usd", 0.0021), amount("total_cost_usd", 12)) == ("0.0021 USD", "12.00 USD")
     assert (amount("latency_ms", 900), amount("latency_ms", 1500)) == ("900 ms", "1.5 s")
     assert (amount("input_tokens", 1200), amount("cost_usd", None)) == ("1,200", "unknown")
+
+
+@pytest.mark.parametrize(("errors", "expected"), [(0, True), (1, True), (2, False)])
+def test_where_every_case_is_an_error_nothing_is_known_of_what_is_expected(errors, expected):
+    judges = {"execution": JudgeCounts(error=errors, skipped=2 - errors), "strict": JudgeCounts(skipped=2)}
+    judges["replay_contract"] = JudgeCounts(passed=2 - errors, error=errors)
+    summary = RunSummary.model_construct(judge_counts=judges, total_cases=2, error_cases=errors)
+    assert expects_nothing(summary) is expected

@@ -120,7 +120,7 @@ def test_trend_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
 def test_the_page_marks_runs_of_another_key_and_draws_a_line_for_each() -> None:
     runs = alternating(10)
     view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:]))
-    assert (view.other_keys, [counts for _, counts in view.runs]) == (5, [False, True] * 5)
+    assert view.other_keys == 5
     chart = view.charts[0]
     assert [point.css_class for point in chart.points] == [*["other", ""] * 4, "other", "own"]
     assert [len(line.split()) for line in chart.lines] == [5, 5]
@@ -177,11 +177,7 @@ def test_a_case_is_called_what_its_last_trials_say() -> None:
     runs.append(made_run(12, {**case(12), "young": (1, 1)}))
     table = board(runs[::-1], quarantined=["held"])
     assert {row.case_id: row.kind for row in table.cases} == {
-        "good": "steady",
-        "flaky": "flaky",
-        "bad": "failing",
-        "held": "quarantined",
-        "young": "new",
-    }
+        "good": "steady", "flaky": "flaky", "bad": "failing", "held": "quarantined", "young": "new",
+    }  # fmt: skip
     words = "1 steady, 1 flaky, 1 failing, 1 new, 1 quarantined"
     assert f"By their last 20 trials: {words}" in history_text(table, "shop")

@@ -35,11 +35,6 @@ def test_without_a_decision_none_is_claimed():
     assert "<summary>Limits</summary>" not in text
 
 
-def test_it_says_which_runs_were_compared():
-    assert "· `9be1f04` vs `3f9a1c2`\n" in rendered()
-    assert "- Run: `run-candidate` (main: `run-baseline`)" in rendered()
-
-
 def test_a_replay_is_told_in_words():
     assert "✅ The replay gave the same results." in rendered(replay={"replay_passed": True})
     text = rendered(replay=REPLAY)

@@ -1,16 +1,22 @@
-"""Comments as a person sees them in a browser, and the pictures of them in the documents."""
+"""Comments as a person sees them in a browser, and the documents that show them as they are."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import pictures
-from tests.unit.reports.scenarios import comment
+from agent_eval.ci.platforms.github import GITHUB
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT
+from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.reports.detail import COMMENT, FULL
+from agent_eval.reports.parts import SIGNS
+from tests import html_pictures, pictures
+from tests.unit.reports.scenarios import comment, regressed
 from tests.unit.reports.situations import SITUATIONS
 
 ROOT = Path(__file__).parents[3]
@@ -100,3 +106,64 @@ def test_documents_show_every_picture_with_words_for_those_who_cannot_see_it() -
     assert {name for _, name in shown} == drawn
     assert all(len(words) > 10 for words, _ in shown)
     assert "![" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_example_of_the_guide_is_what_is_rendered() -> None:
+    fenced = r"(?<=^````markdown\n)(.*?)(?=^````$)"
+    before, example, after = re.split(fenced, GUIDE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    rendered = comment(regressed())
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        GUIDE.write_text(before + rendered + after, "utf-8")
+        return
+    assert example == rendered
+
+
+def test_the_guide_explains_every_decision_and_the_limit() -> None:
+    text = GUIDE.read_text("utf-8")
+    for sign in SIGNS.values():
+        assert f"| {sign} | " in text
+    assert f"{GITHUB.comment_limit:,} characters" in text
+    assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text
+    assert f"kept of {DETAIL_LIMIT} cases" in text
+    assert f"{FULL[0].cases} regressed cases open" in text
+    assert COMMENT[0].cases == 5
+
+
+GUIDES = ROOT / "docs" / "guides"
+
+
+def test_the_pictures_of_the_guide_are_of_the_report_as_it_is(tmp_path: Path) -> None:
+    remedy = "draw them anew with `python -m tests.html_pictures`"
+    assert html_pictures.DIGEST.read_text().strip() == html_pictures.digest_of(
+        html_pictures.page(tmp_path)
+    ), remedy
+
+
+def test_the_pictures_of_the_history_are_of_the_section_as_it_is(tmp_path: Path) -> None:
+    markup = html_pictures.page(tmp_path, html_pictures.main_branch())
+    assert html_pictures.DIGEST_OF_HISTORY.read_text().strip() == html_pictures.digest_of_history(markup), (
+        "draw them anew with `python -m tests.html_pictures`"
+    )
+
+
+def test_the_guides_show_every_picture_with_words_for_those_who_cannot_see_it() -> None:
+    shown = {
+        guide: {
+            name
+            for _, name in re.findall(
+                r"!\[([^\]]{20,})\]\(\.\./pictures/html/([^)]+)\)", (GUIDES / guide).read_text("utf-8")
+            )
+        }
+        for guide in ("html-report.md", "history.md")
+    }
+    assert shown == {
+        "html-report.md": set(html_pictures.PICTURES),
+        "history.md": set(html_pictures.OF_THE_HISTORY),
+    }
+    drawn = {picture.name for picture in html_pictures.PLACE.glob("*.png")}
+    assert drawn == {*html_pictures.PICTURES, *html_pictures.OF_THE_HISTORY}
+
+
+def test_every_picture_is_small_enough_to_load_at_once() -> None:
+    large = {path.name for path in html_pictures.FOLDER.rglob("*.png") if path.stat().st_size > 100_000}
+    assert not large, "install pngquant, and draw them anew"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -64,18 +65,13 @@ def test_a_sentence_is_said_once() -> None:
 
 
 def test_cost_is_said_only_where_a_test_says_so() -> None:
-    def change(answer: str) -> FigureChange:
-        told = {
-            "name": "cost_usd",
-            "cases": 60,
-            "baseline": 1.0,
-            "candidate": 1.3,
-            "ratio": 1.3,
-            "p_value": 0.01,
-        }
-        return FigureChange.model_validate({**told, "answer": answer, "reason": f"Cost {answer}."})
-
-    figures = [change(answer) for answer in ("not-shown", "rose", "breaks-limit", "open")]
+    known = {"cases": 60, "baseline": 1.0, "candidate": 1.3, "ratio": 1.3, "p_value": 0.01}
+    figures = [
+        FigureChange.model_validate(
+            {"name": "cost_usd", **known, "answer": answer, "reason": f"Cost {answer}."}
+        )
+        for answer in ("not-shown", "rose", "breaks-limit", "open")
+    ]
     told = story(by_policy(GateStatus.PASSED, "Nothing broke.", figures=figures))
     assert [(each.state, each.text) for each in told.findings] == [
         ("skipped", "Cost rose."),
@@ -85,33 +81,26 @@ def test_cost_is_said_only_where_a_test_says_so() -> None:
 
 
 CASE = judged("a", "open", "20/20 0/1 0/8 0/8", "It is open.")
-NEVER = CaseReruns(case_id="a")
+NEVER_AGAIN = "Look at what the case does now: it never passed here. To settle it, "
+TIME = "the time of the run was used up"
+
+
+def beside(**more: object) -> Reruns:
+    return Reruns(base_runs="beside", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("reruns", "to_do"),
     [
         (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
-        (
-            Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}),
-            "Take what Python compiled out",
-        ),
+        (Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}), "Take what Python compiled"),
         (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (
-            Reruns(base_runs="beside", cut="the time of the run was used up"),
-            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.seconds`",
-        ),
-        (
-            Reruns(base_runs="beside", cut="the money of the run was used up"),
-            "Look at what the case does now: it never passed here. To settle it, raise `limits.run.cost_usd`",
-        ),
-        (
-            Reruns(base_runs="beside", cut="no trial could be run"),
-            "Look at what the case does now: it never passed here. To settle it, run the job again.",
-        ),
+        (beside(cut=TIME), f"{NEVER_AGAIN}raise `limits.run.seconds`"),
+        (beside(cut="the money of the run was used up"), f"{NEVER_AGAIN}raise `limits.run.cost_usd`"),
+        (beside(cut="no trial could be run"), f"{NEVER_AGAIN}run the job again."),
         (Reruns(base_runs="none"), "Set `base-agent`"),
-        (Reruns(base_runs="beside"), "Run the job again."),
-        (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
+        (beside(), "Run the job again."),
+        (beside(cases=[CaseReruns(case_id="a")]), "Run main again, then this change"),
         (None, "Run main again, then this change"),
     ],
     ids=["altered", "compiled", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
@@ -121,32 +110,26 @@ def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns
     assert told.to_do.startswith(to_do)
 
 
-def test_a_case_that_was_not_run_again_for_want_of_time_is_not_said_to_fail() -> None:
-    reruns = Reruns(base_runs="beside", cut="the time of the run was used up")
-    waiting = judged("a", "open", "20/20 0/1", "It is open.")
-    told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[waiting]), reruns=reruns)
-    assert told.to_do == "Raise `limits.run.seconds`, or run the job again."
+UNSAFE = SafetyFinding(case_id="a", judge_id="tool_abuse", answer="open", reason="It cannot tell.")
 
 
-def test_advice_that_the_sentence_gives_is_not_repeated() -> None:
-    sentence = "`a` never passed again here; the base fails it too. Run main again."
-    assert story(by_policy(GateStatus.INCONCLUSIVE, sentence, cases=[CASE])).to_do == ""
-
-
-def test_what_else_keeps_a_decision_open_has_its_own_remedy() -> None:
-    unsafe = SafetyFinding(case_id="a", judge_id="tool_abuse", answer="open", reason="It cannot tell.")
-    told = story(by_policy(GateStatus.INCONCLUSIVE, "Open.", safety=[unsafe]))
-    assert told.to_do.startswith("Make `tool_abuse` able to judge")
-    redefined = story(
-        by_policy(GateStatus.INCONCLUSIVE, "`a` passes only by what this change expects of it.")
-    )
-    assert redefined.to_do.startswith("Read the cases named here: who merges this accepts")
-
-
-def test_a_case_that_a_safety_judge_blocks_is_shown_open() -> None:
-    suite = situations.unsafe().suites[0]
-    assert [row.case_id for row in suite.worse] == ["order-004"]
-    assert "#### `order-004`" in scenarios.comment(situations.unsafe()).partition("<details>")[0]
+@pytest.mark.parametrize(
+    ("sentence", "facts", "reruns", "to_do"),
+    [
+        ("`a` is open.", {"cases": [judged("a", "open", "20/20 0/1", "It is open.")]}, beside(cut=TIME),
+         "Raise `limits.run.seconds`, or run the job again."),
+        ("`a` never passed again here; the base fails it too. Run main again.", {"cases": [CASE]}, None, ""),
+        ("Open.", {"safety": [UNSAFE]}, None,
+         "Make `tool_abuse` able to judge what the agent did, then run the job again."),
+        ("`a` passes only by what this change expects of it.", {}, None,
+         "Read the cases named here: who merges this accepts what it expects of them."),
+    ],
+    ids=["not run again", "the sentence says it", "a safety judge cannot tell", "defined otherwise"],
+)  # fmt: skip
+def test_what_else_keeps_a_decision_open_has_its_own_remedy(
+    sentence: str, facts: dict[str, Any], reruns: Reruns | None, to_do: str
+) -> None:
+    assert story(by_policy(GateStatus.INCONCLUSIVE, sentence, **facts), reruns=reruns).to_do == to_do
 
 
 def test_cases_that_pass_again_do_not_count_as_worse() -> None:
@@ -159,41 +142,6 @@ def test_new_cases_that_the_base_passes_too_are_named() -> None:
     passes = [CaseReruns.model_validate({"case_id": "n", "base": [{"result": "passed"}]})]
     told = story(by_policy(GateStatus.PASSED, "Nothing broke."), reruns=Reruns(new=passes))
     assert told.notes == ["1 new case: the base passes `n` too, so it does not show what this change does."]
-
-
-def test_a_decision_of_an_earlier_version_is_shown_in_todays_words() -> None:
-    rows = [
-        {
-            "case_id": case_id,
-            "verdict": verdict,
-            "candidate_passed": 0,
-            "candidate_trials": 6,
-            "base_passed": 6,
-            "base_trials": 6,
-            "history_passed": 19,
-            "history_scored": 20,
-            "reason": "It fails.",
-        }
-        for case_id, verdict in (("a", "confirmed"), ("b", "not-yours"), ("c", "cleared"), ("d", "odd"))
-    ]
-    decision = GateDecision.model_validate(
-        {
-            **scenarios.decision(GateStatus.FAILED).to_json(),
-            "sentence": "",
-            "explanation": ["FAILED, preset pull-request: confirmation."],
-            "confirmed": [*rows, "no row", {"case_id": 7}],
-            "tracked_case_ids": ["e", 5],
-        }
-    )
-    told = story(decision)
-    assert told.sentence == "FAILED, preset pull-request: confirmation."
-    assert [(row.case_id, row.words, row.base, row.change) for row in told.cases] == [
-        ("a", "broke", "6/6", "0/6"),
-        ("c", "passing again", "6/6", "0/6"),
-        ("b", "failing on the base too", "6/6", "0/6"),
-    ]
-    suite = replace(scenarios.unchanged_suite(), decision=decision)
-    assert suite.excused == {"b", "c", "e"}
 
 
 def test_a_cost_that_is_not_known_is_no_cost_of_zero() -> None:
@@ -212,10 +160,8 @@ def test_a_case_that_no_rerun_passes_is_not_said_to_pass_again() -> None:
         judged("b", "passes-again", "20/20 0/1 2/2 2/2"),
     ]
     told = story(by_policy(GateStatus.PASSED, "Nothing broke; 2 cases failed.", cases=cases))
-    assert (
-        told.headline
-        == "None got worse; 1 case failed once and passed again; 1 case failed, as at times on main"
-    )
+    counted = "1 case failed once and passed again; 1 case failed, as at times on main"
+    assert told.headline == f"None got worse; {counted}"
     assert told.lead == "`b` failed once and passed again. `a` failed, as at times on main."
     assert [(row.case_id, row.state) for row in told.cases] == [("a", "skipped"), ("b", "passed")]
 
@@ -312,18 +258,12 @@ def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
 @pytest.mark.parametrize(
     ("text", "first", "rest"),
     [
-        (
-            "The suite a.json cannot be read: it is cut. Mend it.",
-            "the suite a.json cannot be read",
-            "It is cut. Mend it.",
-        ),
+        ("The suite a.json cannot be read: it is cut. Mend it.", "the suite a.json cannot be read",
+         "It is cut. Mend it."),
         ("a.json: line 1: it is cut. Mend it.", "a.json: line 1: it is cut", "Mend it."),
-        (
-            "The agent said `a: b. c` and ended: no answer.",
-            "the agent said `a: b. c` and ended",
-            "No answer.",
-        ),
+        ("The agent said `a: b. c` and ended: no answer.", "the agent said `a: b. c` and ended",
+         "No answer."),
     ],
-)
+)  # fmt: skip
 def test_a_heading_ends_with_a_clause_and_never_within_code(text: str, first: str, rest: str) -> None:
     assert (clause(text), rest_of(text)) == (first, rest)

@@ -9,8 +9,10 @@ from tests.unit.reports import scenarios, situations
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_comparisons_and_decisions_look_as_agreed(name, golden):
-    golden(f"terminal/{name}.txt", scenarios.terminal(scenarios.SCENARIOS[name]()) + "\n")
+def test_comparisons_and_decisions_look_as_agreed_in_eighty_columns(name, golden):
+    text = scenarios.terminal(scenarios.SCENARIOS[name]())
+    assert max(map(len, text.splitlines())) <= 80
+    golden(f"terminal/{name}.txt", f"{text}\n")
 
 
 def test_commands_look_as_agreed(golden):
@@ -43,26 +45,21 @@ def test_a_run_names_the_cases_that_did_not_pass_before_the_totals():
     assert run_text(summary, "runs/a").splitlines()[0] == "37 of 40 cases passed (92.5%)."
 
 
-def test_a_case_that_did_not_pass_cannot_drive_the_terminal():
+EVIL = "\x1b[2J::error::x\n##[add-mask]y\n::set-output name=a::b"
+
+
+def test_hostile_text_cannot_drive_the_terminal_or_the_runner():
     (row,) = scenarios.failing_rows(1)
-    evil = "\x1b[2J::error::x\n##[add-mask]y"
-    row["case_id"] = row["verdicts"][0]["reason"] = evil
-    text = run_text(scenarios.run("candidate", 1, 0).summary, "runs/a", failing=[(row, evil)])
-    assert "\x1b" not in text
-    assert "::" not in text
-    assert "##[" not in text
+    row["case_id"] = row["verdicts"][0]["reason"] = EVIL
+    run = run_text(scenarios.run("candidate", 1, 0).summary, "runs/a", failing=[(row, EVIL)])
+    for text in (run, scenarios.terminal(scenarios.hostile(EVIL))):
+        assert not any(command in text for command in ("\x1b", "::", "##["))
 
 
 @pytest.mark.parametrize("name", ["one-worse", "not-settled", "passes-again", "release"])
 def test_a_decision_by_policy_looks_as_agreed(name, golden):
     decision = situations.SITUATIONS[name]().suites[0].decision
     golden(f"terminal/gate-{name}.txt", gate_text(decision, "compare/gate_decision.json") + "\n")
-
-
-@pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_lines_fit_eighty_columns(name):
-    text = scenarios.terminal(scenarios.SCENARIOS[name]())
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_colour_is_optional_and_nothing_depends_on_it():
@@ -73,13 +70,6 @@ def test_colour_is_optional_and_nothing_depends_on_it():
     for code in ("\x1b[31m", "\x1b[32m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
     assert coloured == plain
-
-
-def test_hostile_text_cannot_drive_the_terminal_or_the_runner():
-    text = scenarios.terminal(scenarios.hostile("\x1b[2J::error::x ##[add-mask]y\n::set-output name=a::b"))
-    assert "\x1b" not in text
-    assert "::" not in text
-    assert "##[" not in text
 
 
 def test_a_gate_names_rules_that_could_not_apply_and_other_reasons():

@@ -17,42 +17,22 @@ from tests.unit.reports import scenarios
 HOSTILE = "\x1b[2J::error::x"
 
 
+SUMMARY = scenarios.run("candidate", 12, 12).summary
+SAME = {
+    "run_id": "candidate", "dataset_id": "support", "manifest_sha256": "0" * 64, "cases": 12,
+    "generated_at": "2026-11-22T12:00:00+00:00", "replay_passed": True, "summary_match": True,
+    "saved_summary": SUMMARY, "replayed_summary": SUMMARY,
+}  # fmt: skip
+
+
 def judged_again(**more: object) -> ReplayReport:
-    summary = scenarios.run("candidate", 12, 12).summary
-    same = {
-        "run_id": "candidate",
-        "dataset_id": "support",
-        "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00",
-        "judges": ["policy"],
-        "judges_from": "pack",
-        "cases": 12,
-        "replay_passed": True,
-        "summary_match": True,
-        "saved_summary": summary,
-        "replayed_summary": summary,
-        "env_match": True,
-    }
-    return ReplayReport.model_validate({**same, **more})
+    judges = {"judges": ["policy"], "judges_from": "pack", "env_match": True}
+    return ReplayReport.model_validate({**SAME, **judges, **more})
 
 
 def run_again(**more: object) -> ReplayExecReport:
-    summary = scenarios.run("candidate", 12, 12).summary
-    same = {
-        "run_id": "candidate",
-        "dataset_id": "support",
-        "manifest_sha256": "0" * 64,
-        "generated_at": "2026-11-22T12:00:00+00:00",
-        "agent": {},
-        "trusted_by": "command line",
-        "cases": 12,
-        "execution_replay_passed": True,
-        "replay_passed": True,
-        "summary_match": True,
-        "saved_summary": summary,
-        "replayed_summary": summary,
-    }
-    return ReplayExecReport.model_validate({**same, **more})
+    agent = {"agent": {}, "trusted_by": "command line", "execution_replay_passed": True}
+    return ReplayExecReport.model_validate({**SAME, **agent, **more})
 
 
 def mismatch(case_id: str, *judges: tuple[str, str, str], fields: tuple[str, ...] = ()) -> CaseMismatch:
@@ -61,26 +41,16 @@ def mismatch(case_id: str, *judges: tuple[str, str, str], fields: tuple[str, ...
         for judge_id, saved, replayed in judges
     ]
     return CaseMismatch(
-        case_id=case_id,
-        saved_passed=True,
-        replayed_passed=False,
-        saved_hard_failed=False,
-        replayed_hard_failed=False,
-        judges=verdicts,
-        fields=list(fields),
-    )
+        case_id=case_id, saved_passed=True, replayed_passed=False, saved_hard_failed=False,
+        replayed_hard_failed=False, judges=verdicts, fields=list(fields),
+    )  # fmt: skip
 
 
 def strayed(case_id: str, difference: str) -> TraceMismatch:
     return TraceMismatch(
-        case_id=case_id,
-        trial=0,
-        saved_selected_attempt=0,
-        replayed_selected_attempt=0,
-        saved_event_count=3,
-        replayed_event_count=4,
-        difference=difference,
-    )
+        case_id=case_id, trial=0, saved_selected_attempt=0, replayed_selected_attempt=0, saved_event_count=3,
+        replayed_event_count=4, difference=difference,
+    )  # fmt: skip
 
 
 def pin(field: str, *, allowed: bool = False) -> PinnedDifference:
@@ -98,26 +68,17 @@ def test_a_replay_that_passes_says_so_and_where_its_report_is() -> None:
 
 def test_a_replay_that_differs_names_the_judge_that_objects_now_and_both_summaries() -> None:
     report = judged_again(
-        replay_passed=False,
-        summary_match=False,
-        replayed_summary=scenarios.run("candidate", 12, 10).summary,
+        replay_passed=False, summary_match=False, replayed_summary=scenarios.run("candidate", 12, 10).summary,
         redacted_cases=1,
-        case_mismatches=[
-            mismatch("refund", ("regex", "failed", "passed"), ("policy", "passed", "failed")),
-            mismatch("greeting", fields=("passed", "trials")),
-            mismatch("farewell"),
-        ],
-    )
+        case_mismatches=[mismatch("refund", ("regex", "failed", "passed"), ("policy", "passed", "failed")),
+                         mismatch("greeting", fields=("passed", "trials")), mismatch("farewell")],
+    )  # fmt: skip
     assert replay_text(report, None).splitlines() == [
-        "The replay did not pass.",
-        "12 cases judged again: 3 differ.",
-        "  refund: policy said passed, now failed",
-        "  greeting: passed, trials differ",
-        "  farewell: its trials differ",
-        "  The judges saw text of 1 case that is redacted in the pack.",
-        "Summary: 12 of 12 cases passed, now 10.",
-        "Environment: every pin is the same.",
-    ]
+        "The replay did not pass.", "12 cases judged again: 3 differ.",
+        "  refund: policy said passed, now failed", "  greeting: passed, trials differ",
+        "  farewell: its trials differ", "  The judges saw text of 1 case that is redacted in the pack.",
+        "Summary: 12 of 12 cases passed, now 10.", "Environment: every pin is the same.",
+    ]  # fmt: skip
 
 
 def test_more_than_ten_differences_end_in_a_number() -> None:
@@ -168,13 +129,10 @@ def test_an_agent_that_does_something_else_is_shown_with_what_differs_and_each_c
         environment_counts=False,
     )
     assert replay_exec_text(report, None).splitlines() == [
-        "12 cases run again: 2 differ.",
-        "  refund: event 2: another tool",
-        "  greeting: one event more",
-        "  refund: policy said passed, now failed",
-        "  python.version was 3.11, is 3.12 here",
+        "12 cases run again: 2 differ.", "  refund: event 2: another tool", "  greeting: one event more",
+        "  refund: policy said passed, now failed", "  python.version was 3.11, is 3.12 here",
         "  Differences of the environment do not count.",
-    ]
+    ]  # fmt: skip
 
 
 def test_colour_says_what_the_words_say() -> None:

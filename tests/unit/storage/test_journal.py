@@ -19,10 +19,10 @@ from agent_eval.storage.journal import (
     Journal,
     JournalExists,
     JournalInUse,
-    JournalReader,
     RecordsChanged,
     encode,
     header_lines,
+    read_records,
     record_digest,
 )
 from tests.e2e.program import unmeasured
@@ -56,8 +56,7 @@ def test_a_resumed_journal_goes_on(tmp_path: Path) -> None:
     assert journal is not None
     with journal:
         offset = journal.append(2)
-        with JournalReader(path) as reader:
-            assert reader.read(offset) == 2
+        assert [*read_records(path, [(offset, None)])] == [2]
     assert resumed(path) == [1, 2]
 
 
@@ -138,10 +137,9 @@ def test_a_record_that_was_made_anew_with_its_checksum_is_refused(tmp_path: Path
     with Journal.create(path, HEADER) as journal:
         offset = journal.append({"passed": 0})
         path.write_bytes(path.read_bytes().replace(encode({"passed": 0}), encode({"passed": 1})))
-        with JournalReader(path) as reader:
-            assert reader.read(offset) == {"passed": 1}
-            with pytest.raises(RecordsChanged, match="changed by another program"):
-                reader.read(offset, record_digest(encode({"passed": 0})))
+        assert [*read_records(path, [(offset, None)])] == [{"passed": 1}]
+        with pytest.raises(RecordsChanged, match="changed by another program"):
+            list(read_records(path, [(offset, record_digest(encode({"passed": 0})))]))
 
 
 def test_restored_it_has_the_records_that_were_not_changed(tmp_path: Path) -> None:
@@ -191,10 +189,10 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
 
 def test_reading_elsewhere_is_told(tmp_path: Path) -> None:
     path = written(tmp_path / "j", 1)
-    with JournalReader(path) as reader, pytest.raises(InvalidInput):
-        reader.read(3)
+    with pytest.raises(InvalidInput):
+        list(read_records(path, [(3, None)]))
     with pytest.raises((StorageError, InvalidInput)):
-        JournalReader(tmp_path / "none").read(0)
+        list(read_records(tmp_path / "none", [(0, None)]))
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, own_fields
+from agent_eval.contracts.aui import STRICT_KINDS, own_fields
 from agent_eval.contracts.conversation import TURN_SECONDS
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.judges.builtin.strict import FIELDS, StrictEvaluation
 from agent_eval.suites.aui import AuiDocument, SuiteAgent
 from agent_eval.suites.reader import open_document, open_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
@@ -25,6 +24,11 @@ EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-exampl
 """The example of the format's specification, as it is there."""
 
 Change = Callable[[dict[str, Any]], object]
+
+
+def needed_by(kind: str) -> list[str]:
+    return sorted(own_fields(kind) - {"beforeTurn"})
+
 
 LLM: dict[str, Any] = {"criterion": "It is polite."}
 TOOL: dict[str, Any] = {"criterion": "It refunds.", "strict": "tool_used", "toolName": "REFUND"}
@@ -174,8 +178,8 @@ FAULTS: list[tuple[str, Any, list[str]]] = [
     ("kind llm", suite({**LLM, "strict": "llm"}), ["$.tests[0].evaluations[0].strict"]),
     ("kind a list", suite({**LLM, "strict": ["escalated"]}), ["$.tests[0].evaluations[0].strict"]),
     *[(f"{kind} without {field}", suite({**LLM, "strict": kind, **without(field, given)}),
-        [place]) for kind in STRICT_KINDS for given in [dict.fromkeys(FIELDS[kind],
-        "X")] for field in FIELDS[kind] for place in [f"$.tests[0].evaluations[0].{field}"]],
+        [place]) for kind in STRICT_KINDS for given in [dict.fromkeys(needed_by(kind),
+        "X")] for field in needed_by(kind) for place in [f"$.tests[0].evaluations[0].{field}"]],
     ("18 toolName empty", suite({**TOOL, "toolName": ""}), ["$.tests[0].evaluations[0].toolName"]),
     *[(f"24 beforeTurn {value!r}", suite({**BEFORE, "beforeTurn": value}), [place]) for value in (0, -1, 2.5,
         "3", True, None) for place in ["$.tests[0].evaluations[0].beforeTurn"]],
@@ -222,7 +226,7 @@ def test_a_fault_that_no_schema_can_tell_is_found_at_its_place(
         suite(name="a/b: what? *"),
         suite(name="退款 🙂"),
         in_test(userInfo={}, tags=[], description="of the author"),
-        *[suite({**LLM, "strict": kind, **dict.fromkeys(FIELDS[kind], "X")}) for kind in STRICT_KINDS],
+        *[suite({**LLM, "strict": kind, **dict.fromkeys(needed_by(kind), "X")}) for kind in STRICT_KINDS],
     ],
 )
 def test_what_is_right_is_valid_by_the_schema_as_well(tmp_path: Path, payload: dict[str, Any]) -> None:
@@ -286,11 +290,3 @@ def test_what_is_odd_is_a_warning_in_yaml_as_well(
         assert report.passed
         assert [problem.place for problem in report.warnings] == places
         assert open_suite(each).case_count == 1
-
-
-def test_the_suite_and_the_judge_know_the_same_strict_evaluations() -> None:
-    assert set(EVALUATION_MODELS) == set(FIELDS) == set(STRICT_KINDS)
-    for kind, required in FIELDS.items():
-        optional = {"beforeTurn"} if kind == "tool_not_used" else set()
-        assert own_fields(kind) == {*required, *optional}
-        StrictEvaluation.model_validate({**LLM, "strict": kind, **dict.fromkeys(required, "X")})

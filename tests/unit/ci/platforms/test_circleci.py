@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.runner import orders
-from tests.fakes import github, gitlab
+from tests.fakes import github
 from tests.fakes.circleci import FORK, FakeCircleCI, identity
 from tests.fakes.github import FakeGitHub
-from tests.fakes.gitlab import FakeGitLab
 from tests.unit.ci.platforms.build_runner import at_work, contract, served
 from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
 
@@ -132,11 +131,6 @@ def hub(runner: CircleCIRunner) -> Iterator[FakeGitHub]:
     yield from served(server)
 
 
-@pytest.fixture
-def lab(runner: CircleCIRunner) -> Iterator[FakeGitLab]:
-    yield from served(FakeGitLab(contract("gitlab")))
-
-
 def page(address: str, path: str) -> str:
     """A page on the host of an API."""
     return f"https://{urlsplit(address).netloc}/{path}"
@@ -162,24 +156,6 @@ def test_pull_request__is_commented_and_the_comment_updated(runner: CircleCIRunn
     assert runner.branch(501, environ=variables, **on_github(hub)).code == 0
     [updated] = hub.bodies(PULL)
     assert updated != body
-
-
-def test_pull_request__is_first_named_by_the_input(runner: CircleCIRunner, hub: FakeGitHub) -> None:
-    variables = {"CIRCLE_PULL_REQUEST": pull(hub, 12)}
-    step = runner.branch(environ=variables, circleci_pull_request=pull(hub), **on_github(hub))
-    assert (step.code, len(hub.bodies(PULL))) == (0, 1), step.log
-
-
-def test_merge_request__gets_a_note_that_is_not_obeyed(runner: CircleCIRunner, lab: FakeGitLab) -> None:
-    runner.push(400)
-    runner.write_suite(*orders(bad=(2,)))
-    merge_request = page(lab.url, "acme/shop/-/merge_requests/7")
-    given = {"gitlab_token": gitlab.TOKEN, "gitlab_api_url": lab.url}
-    step = runner.branch(circleci_pull_request=merge_request, **given)
-    assert step.code == 1, step.log
-    [body] = lab.bodies()
-    assert "regressed" in body
-    assert lab.obeyed == []
 
 
 @pytest.mark.parametrize("host", ["git.example", "mallory@git.example", "github.com.example"])

@@ -214,10 +214,10 @@ def test_quick_action__that_is_not_rewritten_would_be_obeyed(
     notes: MergeRequestNotes, gitlab: FakeGitLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.gitlab.without_quick_actions", str)
-    with pytest.raises(RemoteError, match="quick action"):
+    with pytest.raises(RemoteError, match="not what GitLab documents"):
         notes.create(fence("```\n/merge\n```"))
     number = gitlab.add_note("before")
-    with pytest.raises(RemoteError, match="quick action"):
+    with pytest.raises(RemoteError, match="not what GitLab documents"):
         notes.update(number, "text\n/close")
     assert (gitlab.obeyed, gitlab.notes) == (["/merge", "/close"], {})
 

@@ -108,4 +108,4 @@ def test_anonymous__reads_where_jenkins_lets_it(runner: JenkinsRunner, pushed: N
 
 def test_named__build_is_the_baseline(runner: JenkinsRunner, pushed: None) -> None:
     assert "named run" in runner.pull_request(baseline="run:40").report
-    assert "no finished build 39" in runner.pull_request(baseline="run:39").log
+    assert "There is no build 39" in runner.pull_request(baseline="run:39").log

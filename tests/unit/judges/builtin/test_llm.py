@@ -291,17 +291,13 @@ def test_the_record_has_what_the_agent_knew_of_the_user_and_nothing_that_it_thou
     assert "raw" not in text
 
 
-def test_a_warning_names_the_family_of_judge_and_agent():
-    class Gpt(Scripted):
+def test_the_evidence_says_what_judging_took():
+    class Priced(Scripted):
         def complete(self, request: ModelRequest) -> ModelReply:
-            reply = super().complete(request)
-            return ModelReply(reply.text, model="gpt-5-mini", cost_usd=0.25)
+            return ModelReply(super().complete(request).text, model="gpt-5-mini", cost_usd=0.25)
 
-    verdict = judged(Gpt(ruling()), REFUND)
-    assert verdict.evidence["warnings"] == ["judge and agent are both models of the family GPT"]
     took = {"calls": 1, "reused": 0, "cost_usd": 0.25}
-    assert verdict.evidence["judging"] == {**took, "scripted": 1, "same_family": 1}
-    assert "warnings" not in judged(Scripted(ruling()), REFUND).evidence
+    assert judged(Priced(ruling()), REFUND).evidence["judging"] == {**took, "scripted": 1}
 
 
 def test_a_case_with_criteria_and_no_model_is_refused_before_anything_runs():
@@ -343,38 +339,6 @@ def test_malformed_criteria_of_a_case_are_refused_with_their_place(raw: Any, fie
 def test_a_configuration_cannot_choose_address_or_key_nor_change_what_is_asked(config: dict[str, Any]):
     with pytest.raises(InvalidInput):
         load_judges(["llm"], {"llm": config})
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "outcome"),
-    [
-        ("passed", "passed", Outcome.PASSED),
-        ("failed", "failed", Outcome.FAILED),
-        ("passed", "failed", Outcome.INCONCLUSIVE),
-        ("failed", "passed", Outcome.INCONCLUSIVE),
-    ],
-)
-def test_two_answers_are_compared_in_both_orders(first: str, second: str, outcome: Outcome):
-    agents_first = '"answer_1":"You are welcome."'
-    model = Scripted({"contains": agents_first, **ruling(first)}, ruling(second))
-    compared = {"criterion": "It is the friendlier answer.", "compare": True}
-    verdict = judged(model, compared, case={"expected_output": "Bye."})
-    assert verdict.outcome is outcome
-    answers = [json.loads(request.messages[0].parts[1].splitlines()[-1]) for request in model.requests]
-    assert [(row["answer_1"], row["answer_2"]) for row in answers] == [
-        ("You are welcome.", "Bye."),
-        ("Bye.", "You are welcome."),
-    ]
-    assert ["answer 1 is at least" in answers[0]["rule"], "answer 2 is at least" in answers[1]["rule"]] == [
-        True
-    ] * 2
-    assert {request.purpose for request in model.requests} == {"compare"}
-
-
-def test_nothing_is_compared_with_a_missing_answer():
-    model = Scripted(ruling())
-    verdict = judged(model, {"criterion": "Friendlier.", "compare": True})
-    assert (verdict.outcome, model.requests) == (Outcome.INCONCLUSIVE, [])
 
 
 def test_a_released_prompt_is_never_changed():

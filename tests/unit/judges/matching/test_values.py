@@ -99,16 +99,5 @@ def test_a_pattern_stands_in_for_equality() -> None:
     assert found({}, {"q": "weather"}, **rules) == ["n is missing"]
 
 
-def test_a_default_may_be_left_out_on_either_side() -> None:
-    rules = {"defaults": {"limit": 10, "opt.deep": None}}
-    assert found({"limit": 10}, {}, **rules) == []
-    assert (
-        found({}, {"limit": 10.0, "opt": {"deep": None}}, defaults={"limit": 10, "opt": {"deep": None}}) == []
-    )
-    assert found({"opt": {}}, {"opt": {"deep": None}}, **rules) == []
-    assert found({"limit": 5}, {}, **rules) == ["limit is missing"]
-    assert found({}, {"limit": True}, defaults={"limit": 1}) == ["limit is true and was not expected"]
-
-
 def test_long_values_are_cut() -> None:
     assert len(found("a" * 9999, "b" * 9999)[0]) < 200

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import GateDecision, Thresholds
+from agent_eval.contracts import CaseResult, GateDecision, Thresholds
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
@@ -119,6 +119,12 @@ def pack_of(
     config = make_config(run_id=run_id, model="gpt-4o", agent_version="2.4.0")
     make_pack(root, results, cases=[dict(case) for case in cases], config=config, layout="compact")
     return open_pack(root)
+
+
+def judged_pack(root: Path, result: CaseResult, case: Mapping[str, Any], judge: str = "policy") -> Pack:
+    """A pack of one case that one judge judged; its folder is its run's name."""
+    config = make_config(judges=[judge], run_id=root.name)
+    return open_pack(make_pack(root, [result], cases=[dict(case)], layout="compact", config=config))
 
 
 def small_packs(folder: Path) -> tuple[Pack, Pack]:

@@ -146,7 +146,7 @@ def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) ->
     assert shop.evaluate(bad=(1,), baseline="run:1") is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "1"
     assert shop.evaluate(baseline="run:77") is ExitCode.WRONG_REQUEST
-    assert "The store has no run 77" in shop.log
+    assert "There is no run 77" in shop.log
 
 
 def test_evidence_of_another_evaluation_is_passed_over(shop: Shop) -> None:
