@@ -43,6 +43,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, UsageE
 from agent_eval.gate.policy_file import with_keys
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import judge_case, load_judges, runs_code
+from agent_eval.judges.hosted import reload_hosted_judges
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.run import configs_of
@@ -549,16 +550,19 @@ def _is_mended(name: str, job: JobContext, search: Search) -> bool:
         return False
     versions = Versions(place, clone)
     originals: dict[Path, bytes] = {}
+    mended: dict[Path, bytes] = {}
     for path, judge in files_of_judges(job.stated.judging, versions).items():
         where = versions.where(path)
         changed = clone.file(where, place.head) if where is not None else None
         if changed is not None and judge == name and not path.is_absolute():
             originals[directory / path] = (directory / path).read_bytes()
-            write_unsynced(directory / path, changed)
-    if originals and not _errs(name, job.settings.judging, search):
-        return True
-    for replaced, data in originals.items():
-        write_unsynced(replaced, data)
+            mended[directory / path] = changed
+    for contents in (mended, originals) if mended else ():
+        for replaced, data in contents.items():
+            write_unsynced(replaced, data)
+        reload_hosted_judges()
+        if contents is mended and not _errs(name, job.settings.judging, search):
+            return True
     return False
 
 
