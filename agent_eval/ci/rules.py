@@ -43,6 +43,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, UsageE
 from agent_eval.gate.policy_file import with_keys
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import judge_case, load_judges, runs_code
+from agent_eval.judges.hosted import reload_hosted_judges
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.run import configs_of
@@ -534,8 +535,7 @@ def with_usable_judges(job: JobContext, search: Search) -> JobContext:
             job.rules.unusable.append(sentence)
     model = judging.llm.model
     if model is not None and own.llm.model != model and _is_gone(judging, job.environ):
-        sentence = f"Model {as_code(model)} does not exist any more; this change's was used."
-        job.rules.unusable.append(sentence)
+        job.rules.unusable.append(f"Model {as_code(model)} does not exist any more; this change's was used.")
         judging = replace(judging, llm=replace(judging.llm, model=own.llm.model))
     return replace(job, settings=replace(job.settings, judging=judging))
 
@@ -548,17 +548,18 @@ def _is_mended(name: str, job: JobContext, search: Search) -> bool:
     if not _errs(name, job.settings.judging, search):
         return False
     versions = Versions(place, clone)
-    originals: dict[Path, bytes] = {}
+    replaced: dict[Path, tuple[bytes, bytes]] = {}
     for path, judge in files_of_judges(job.stated.judging, versions).items():
         where = versions.where(path)
         changed = clone.file(where, place.head) if where is not None else None
         if changed is not None and judge == name and not path.is_absolute():
-            originals[directory / path] = (directory / path).read_bytes()
-            write_unsynced(directory / path, changed)
-    if originals and not _errs(name, job.settings.judging, search):
-        return True
-    for replaced, data in originals.items():
-        write_unsynced(replaced, data)
+            replaced[directory / path] = (changed, (directory / path).read_bytes())
+    for version in (0, 1) if replaced else ():
+        for file, contents in replaced.items():
+            write_unsynced(file, contents[version])
+        reload_hosted_judges()
+        if version == 0 and not _errs(name, job.settings.judging, search):
+            return True
     return False
 
 

@@ -297,6 +297,12 @@ def end_hosted_judges() -> None:
         judge.close()
 
 
+def reload_hosted_judges() -> None:
+    """Let each judge be loaded anew. Call it where files of judges were replaced."""
+    end_hosted_judges()
+    _HOSTED.clear()
+
+
 def _forget_all() -> None:
     for judge in _HOSTED.values():
         judge.forget()

@@ -225,11 +225,7 @@ def test_compare_refuses_a_pack_that_does_not_verify(
     shutil.copytree(packs / layout, tmp_path / "packs")
     broken = tamper(tmp_path / "packs" / role)
     before = tree(tmp_path)
-    ended = agent_eval(
-        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
-        *("--out", "delta.json"),
-        cwd=tmp_path,
-    )
+    ended = agent_eval(*COMPARE, "packs/baseline", cwd=tmp_path)
     error = refused(ended, words=(broken.split("/")[0], role))
     assert error["code"] == "invalid_pack"
     assert tree(tmp_path) == before

@@ -23,19 +23,12 @@ from tests.fakes.models import FakeOpenAi, Step
 ENVIRON = {**CANARIES, "LLM_API_KEY": CANARIES["DEPLOY_KEY"], "AUI_API_KEY": KEY}
 POLITE = "The agent is polite."
 EXPORTS = REPOSITORY / "tests" / "fixtures" / "adapters"
+FRAMEWORKS = ("langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel")
+LOGS = "otel openinference mlflow claude_code codex swe_agent inspect tau_bench agentdojo"
 IMPORTERS = {
     "import-trace": ("--provider", ("openai", "anthropic", "vertex", "foundry")),
-    "import-framework": (
-        "--framework",
-        ("langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel"),
-    ),
-    "import-transcript": (
-        "--source",
-        (
-            *("otel", "openinference", "mlflow", "claude_code", "codex"),
-            *("swe_agent", "inspect", "tau_bench", "agentdojo"),
-        ),
-    ),
+    "import-framework": ("--framework", FRAMEWORKS),
+    "import-transcript": ("--source", tuple(LOGS.split())),
 }
 
 
@@ -210,12 +203,8 @@ def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: 
     assert session("show", "p", "a", "--format", "text").code == 0
     assert session("diff", "p", "r", "--format", "text").code in (0, 1)
     assert session("inspect", "p").code == 0
-    assert (
-        session(
-            "judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json", "--format", "json"
-        ).code
-        == 0
-    )
+    agreement = ("judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json", "--format", "json")
+    assert session(*agreement).code == 0
     assert session.telling(recorded) == {}
 
 

@@ -104,9 +104,8 @@ def test_recorded_traces_and_packs_run_no_commands(place: Path) -> None:
     write_suite(place, "a", trace=trace)
     run(place, "--case-commands", agent="recorded")
     assert agent_eval("run", "--suite", "suite.json", "--out", "judged", cwd=place).code == 0
-    assert (
-        agent_eval("rejudge", "--run", "judged", "--judge", "policy", "--out", "again", cwd=place).code == 0
-    )
+    again = ("rejudge", "--run", "judged", "--judge", "policy", "--out", "again")
+    assert agent_eval(*again, cwd=place).code == 0
     assert log(place) == []
     write_suite(place, "b")
     run(place, "--case-commands", "--fresh")

@@ -75,27 +75,20 @@ def test_the_evidence_is_where_it_says(shown: Ended, place: Path) -> None:
     evidence = place / "runs/demo/evidence"
     assert (evidence / "report.md").is_file()
     for pack in (
-        *(evidence / "support-agent", evidence / "evidence.zip", place / "runs/demo/baseline/evidence"),
+        evidence / "support-agent",
+        evidence / "evidence.zip",
+        place / "runs/demo/baseline/evidence",
     ):
-        assert (
-            agent_eval("pack", "verify", "--format", "json", "--run", pack, cwd=place).json()["cases"] == 12
-        )
+        verified = agent_eval("pack", "verify", "--format", "json", "--run", pack, cwd=place)
+        assert verified.json()["cases"] == 12
 
 
 def test_the_archive_of_a_run_serves_as_a_baseline(shown: Ended, place: Path) -> None:
-    ended = agent_eval(
-        *("compare", "--baseline", "runs/demo/baseline/evidence"),
-        "--format",
-        "json",
-        *("--candidate", "runs/demo/evidence/evidence.zip", "--out", "delta.json"),
-        cwd=place,
-    )
+    archive = "runs/demo/evidence/evidence.zip"
+    compare = ("compare", "--baseline", "runs/demo/baseline/evidence", "--candidate", archive)
+    ended = agent_eval(*compare, "--format", "json", "--out", "delta.json", cwd=place)
     assert ended.json()["overview"]["regressed_cases"] == 3
-    refused = agent_eval(
-        *("compare", "--baseline", "runs/demo/baseline/evidence"),
-        *("--candidate", "runs/demo/evidence/evidence.zip"),
-        cwd=place,
-    )
+    refused = agent_eval(*compare, cwd=place)
     assert refused.code == 2
     assert "--out" in refused.error["details"]["remedy"]
 

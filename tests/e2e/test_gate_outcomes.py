@@ -256,20 +256,6 @@ def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) 
 # Thresholds alone.
 
 
-@pytest.mark.parametrize(
-    ("threshold", "code"),
-    [
-        (("--min-pass-rate", "0.98"), 0),
-        (("--max-regressed-cases", "0"), 1),
-        (("--max-new-hard-fail-cases", "0"), 1),
-        (("--max-hard-fail-increase", "0.02"), 0),
-    ],
-)
-def test_thresholds_alone_are_literal(tmp_path: Path, threshold: tuple[str, str], code: int) -> None:
-    kept = Kept(tmp_path, POLICY)
-    assert kept.told(*threshold)[0] == code
-
-
 def test_thresholds_alone_know_no_safety_judge_and_nothing_that_ran_again(tmp_path: Path) -> None:
     kept = Kept(tmp_path, INJECTED)
     kept.rerun(Script(change={"order-01": VIOLATED}))

@@ -78,14 +78,9 @@ class Provider:
         usage: dict[str, Any] = {"prompt_tokens": 1000, "completion_tokens": 100}
         if who in self.costs:
             usage["cost"] = self.costs[who]
-        choice = {"index": 0, "finish_reason": "stop"}
         message = {"role": "assistant", "content": REPLIES[who]}
-        body = {
-            "id": f"x{len(data)}",
-            "model": "small",
-            "usage": usage,
-            "choices": [{**choice, "message": message}],
-        }
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        body = {"id": f"x{len(data)}", "model": "small", "usage": usage, "choices": [choice]}
         return send(handler, 200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
     def __enter__(self) -> Provider:
@@ -200,14 +195,8 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     provider.a_second = 12
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["refunded"]} for each in range(120)]
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
-    ended = agent_eval(
-        *(
-            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
-            *("--set", f"agent.base_url={provider.url}"),
-        ),
-        *("--parallel", "50", "--format", "json"),
-        cwd=tmp_path,
-    )
+    words = ("run", "suite.json", "--out", "out", "--agent", "openai:small", "--parallel", "50")
+    ended = agent_eval(*words, "--format", "json", "--set", f"agent.base_url={provider.url}", cwd=tmp_path)
     assert printed(ended)["summary"]["passed_cases"] == 120, ended.err
     assert provider.refused <= 0.15 * (provider.refused + 120)
 
@@ -248,13 +237,8 @@ def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tm
     call = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     body = {"id": "1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    tools = {"tools": [{"name": "lookup"}]}
-    case = {
-        "case_id": "c",
-        "turns": [{"input": "hi", "timeout": 2}],
-        "regex_patterns": ["ok"],
-        "metadata": tools,
-    }
+    case = {"case_id": "c", "turns": [{"input": "hi", "timeout": 2}], "regex_patterns": ["ok"]}
+    case["metadata"] = {"tools": [{"name": "lookup"}]}
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
     server = serve(lambda *_: time.sleep(10 * TIMEOUT))
     with FakeOpenAi(Step(body=json.dumps(body).encode())) as model:

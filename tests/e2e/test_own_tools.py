@@ -132,12 +132,8 @@ def test_calls_without_any_answer_are_said_in_the_last_line(tmp_path: Path) -> N
     assert text.rstrip().splitlines()[-1] == "2 tool calls got no answer."
     unanswered = {"events": [EVENTS[1], EVENTS[3]]}
     assert run(tmp_path, unanswered).json()["unanswered_calls"] == 1
-    assert (
-        run(tmp_path, unanswered, "--trials", "3", "--set", "limits.run.seconds=1000").json()[
-            "unanswered_calls"
-        ]
-        == 3
-    )
+    several = run(tmp_path, unanswered, "--trials", "3", "--set", "limits.run.seconds=1000").json()
+    assert several["unanswered_calls"] == 3
 
 
 def test_a_resumed_run_counts_the_unanswered_calls_of_its_first_start(tmp_path: Path) -> None:

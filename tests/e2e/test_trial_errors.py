@@ -42,28 +42,16 @@ def answered(kind: str, usage: Any) -> bytes:
     return json.dumps({**body, "usage": {names[0]: usage, names[1]: 7}}).encode()
 
 
-REPORTED = [
-    ("12", 12),
-    ("many", None),
-    ([12], None),
-    ({"n": 1}, None),
-    (True, None),
-    (-1, None),
-    (10**40, None),
-]
+REPORTED = [("12", 12), *((odd, None) for odd in ("many", [12], {"n": 1}, True, -1, 10**40))]
 
 
 @pytest.mark.parametrize("kind", sorted(HOSTED))
 def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path: Path) -> None:
     cases = [{"case_id": str(number), "input": "hi"} for number in range(len(REPORTED))]
     with HOSTED[kind](*(Step(body=answered(kind, reported)) for reported, _ in REPORTED)) as model:
-        agent = [
-            *("--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}"),
-            *("--set", "limits.case.tokens=1000"),
-        ]
-        ended = agent_eval(
-            *suite_of(tmp_path, *cases), "--format", "json", *agent, "--parallel", "1", cwd=tmp_path
-        )
+        agent = ["--agent", f"{kind}:small", "--set", f"agent.base_url={model.base_url}", "--parallel", "1"]
+        words = [*suite_of(tmp_path, *cases), "--format", "json", *agent, "--set", "limits.case.tokens=1000"]
+        ended = agent_eval(*words, cwd=tmp_path)
     assert ended.json()["summary"]["passed_cases"] == len(REPORTED)
     for number, (_, read) in enumerate(REPORTED):
         counted = events(tmp_path, str(number))[-1]["usage"]
@@ -77,12 +65,8 @@ def test_a_program_may_report_its_usage_however_it_likes(usage: Any, tmp_path: P
     answer = json.dumps({"assistant_output": "hello", "usage": usage, "cost_usd": 10**40})
     (tmp_path / "agent.py").write_text(f"print({answer!r})")
     command = f"{sys.executable} -S -E agent.py"
-    assert (
-        agent_eval(*arguments, "--format", "json", "--agent-command", command, cwd=tmp_path).json()[
-            "cost_usd"
-        ]
-        == 0
-    )
+    ended = agent_eval(*arguments, "--format", "json", "--agent-command", command, cwd=tmp_path)
+    assert ended.json()["cost_usd"] == 0
 
 
 ODD = """
@@ -126,9 +110,8 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
         *("--agent", "python:calling:agent", "--tools", "tools:call", "--cassette", "tools.json"),
         *("--cassette-mode", "record"),
     ]
-    assert (
-        agent_eval(*arguments, "--format", "json", *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0
-    )
+    ended = agent_eval(*arguments, "--format", "json", *agent, cwd=tmp_path)
+    assert ended.json()["summary"]["error_cases"] == 0
     call, answer, message = events(tmp_path)[-3:]
     assert message["output"] == f"int {WIDE}"
     assert call["input"] == {"id": str(WIDE)}, "no reader of 64 bits may change the evidence"
