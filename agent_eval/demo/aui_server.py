@@ -1,6 +1,6 @@
-"""Serve the demonstration's agents on this machine, by both generations of the AUI API.
+"""Serve the demonstration's agents on this machine, by the AUI API of tasks (`aui:AGENT_ID`).
 
-Nothing here is a real service: any key is accepted, and answers come from the domains of `demo.domain`.
+Nothing here is a real service: any key is accepted, and answers come from the domains of `demo.agents`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class DemoAgents:
                 known = ", ".join(DEFECTS)
                 raise UsageError(f"there is no defect {name!r}", remedy=f"Name one of: {known}.")
         self._defects = [DEFECTS[name] for name in defects]
-        # A conversation is a task of the first generation, or a thread of the later one.
         self._talks: dict[str, Session] = {}
         self._numbers = itertools.count(1)
 
@@ -78,12 +77,6 @@ class ApiRequest:
         """Tell whether a flag of the query is on."""
         return self.query.get(name, "").lower() == "true"
 
-    @property
-    def agent_of_token(self) -> str | None:
-        """The agent whose token the request has; None without one."""
-        agent_id = self.headers.get("authorization", "").removeprefix("Bearer token-of-")
-        return agent_id if agent_id in domains_by_agent() else None
-
 
 def respond(agents: DemoAgents, request: ApiRequest) -> Result:
     """Answer a request: status, and JSON value of the body."""
@@ -91,11 +84,9 @@ def respond(agents: DemoAgents, request: ApiRequest) -> Result:
         match = re.fullmatch(pattern, request.path)
         if match is None or method != request.method:
             continue
-        # Which key or token it is does not matter here.
-        if request.path.startswith("/api/v1/") and not request.headers.get("x-network-api-key"):
+        # Which key it is does not matter here.
+        if not request.headers.get("x-network-api-key"):
             return 401, {"message": "The header x-network-api-key is missing."}
-        if request.path.startswith("/messaging/") and not request.agent_of_token:
-            return _v3_error(401, "unauthorized", "The bearer token is missing, or of no agent.")
         return answer(agents, request, *map(unquote, match.groups()))
     return 404, {"message": f"There is nothing at {request.method} {request.path}."}
 
@@ -104,7 +95,7 @@ def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
     agent, user_id = request.body.get("agent"), request.body.get("user_id")
     agent_id = agent.get("agent_id") if isinstance(agent, Mapping) else None
     if not isinstance(user_id, str):
-        return _v1_error("user_id")
+        return _missing("user_id")
     if agent_id not in domains_by_agent():
         return 404, {"message": f"There is no agent {agent_id!r}; there are {', '.join(domains_by_agent())}."}
     welcome = domains_by_agent()[agent_id].welcome
@@ -114,7 +105,7 @@ def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
 def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     task_id, text = request.body.get("task_id"), request.body.get("text")
     if not isinstance(text, str) or not text:
-        return _v1_error("text")
+        return _missing("text")
     talk = agents.talk(task_id)
     if talk is None:
         return 404, {"message": f"There is no task {task_id!r}."}
@@ -123,7 +114,7 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     business, context = (
         every or request.asks_for(f"include_{part}_trace") for part in ("business", "context")
     )
-    trace = _v1_trace(text, answer, business=business, context=context) if business or context else None
+    trace = _trace(text, answer, business=business, context=context) if business or context else None
     return 200, {
         "id": f"message-{len(talk.turns)}",
         "text": answer.text,
@@ -139,37 +130,7 @@ def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_i
     if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
         return 404, {"message": "There is no such message."}
     business, context = (request.asks_for(f"include_{part}_logic") for part in ("business", "context"))
-    return 200, _v1_trace(*talk.turns[int(number) - 1], business=business, context=context)
-
-
-def _grant_token(_agents: DemoAgents, request: ApiRequest) -> Result:
-    """Exchange a key for a token. The key names the agent: it is its id, with anything before it."""
-    key = request.body.get("publishable_key")
-    agent_id = next((each for each in domains_by_agent() if str(key).endswith(each)), None)
-    if request.body.get("grant_type") != "publishable_key" or agent_id is None:
-        known = ", ".join(f"pk_network_{each}" for each in domains_by_agent())
-        return _v3_error(401, "invalid_key", f"The key is of no agent; the keys are {known}.")
-    return 200, {"access_token": f"token-of-{agent_id}", "expires_in": 3600, "agent_id": agent_id}
-
-
-def _send_to_thread(agents: DemoAgents, request: ApiRequest) -> Result:
-    body = request.body
-    for name in ("text", "user_id"):
-        if not isinstance(body.get(name), str) or not body[name]:
-            return _v3_error(422, "invalid_request", "The request is invalid.", name)
-    thread_id = body.get("thread_id") or agents.begin(str(request.agent_of_token))
-    if agents.talk(thread_id) is None:
-        return _v3_error(404, "not_found", "There is no such thread.")
-    answer = agents.say(thread_id, body["text"], body.get("agent_variables"))
-    message = {"id": f"message-{thread_id}", "text": answer.text, "input_tokens": 120, "output_tokens": 20}
-    return 200, {"thread_id": thread_id, "message": message}
-
-
-def _read_thread(agents: DemoAgents, _request: ApiRequest, thread_id: str) -> Result:
-    talk = agents.talk(thread_id)
-    if talk is None:
-        return _v3_error(404, "not_found", "There is no such thread.")
-    return 200, [_v3_trace(text, answer) for text, answer in talk.turns]
+    return 200, _trace(*talk.turns[int(number) - 1], business=business, context=context)
 
 
 _V1 = "/api/v1/external"
@@ -178,23 +139,15 @@ _ROUTES: Sequence[tuple[str, str, Callable[..., Result]]] = (
     ("POST", f"{_V1}/tasks", _create_task),
     ("POST", f"{_V1}/message", _send_message),
     ("GET", f"{_V1}/tasks/{_PART}/messages/{_PART}/trace-info", _read_trace),
-    ("POST", "/management/v1/auth/token", _grant_token),
-    ("POST", "/messaging/v1/messages", _send_to_thread),
-    ("GET", f"/messaging/v1/threads/{_PART}/trace", _read_thread),
 )
 
 
-def _v1_error(name: str) -> Result:
+def _missing(name: str) -> Result:
     return 422, {"errors": [{"loc": ["body", name], "msg": "Field required", "type": "missing"}]}
 
 
-def _v3_error(status: int, code: str, words: str, name: str | None = None) -> Result:
-    details = [] if name is None else [{"field": name, "message": "is required"}]
-    return status, {"error": {"code": code, "message": words, "details": details}}
-
-
-def _v1_trace(text: str, answer: Answer, *, business: bool, context: bool) -> dict[str, Any]:
-    """Write a trace of the first generation.
+def _trace(text: str, answer: Answer, *, business: bool, context: bool) -> dict[str, Any]:
+    """Write the trace of an answer.
 
     `business` is what the agent understood and decided, `context` the context and the calls of integrations.
     """
@@ -206,18 +159,6 @@ def _v1_trace(text: str, answer: Answer, *, business: bool, context: bool) -> di
         trace["context"] = {"active_tools": [], "entities": []}
     trace["decisions"] = [*(_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
     return trace
-
-
-def _v3_trace(text: str, answer: Answer) -> dict[str, Any]:
-    """Write a trace of the later generation: no parameters, no integrations, no workflows."""
-    return {
-        "input": {"message": text},
-        "understanding": {"intents": [], "guardrails": {"passed": True}},
-        "decisions": _decisions(answer),
-        "computed_parameters": [],
-        "response": _response(answer),
-        "rules_evaluations": _evaluations(answer),
-    }
 
 
 def _decisions(answer: Answer) -> list[dict[str, Any]]:

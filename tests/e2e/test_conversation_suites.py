@@ -22,6 +22,7 @@ from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.packs import open_run
 from agent_eval.suites.paths import bundled_suite, bundled_suites
 from tests import demo_baseline
+from tests.fakes.aui import KEY, FakeAui
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "tests" / "fixtures" / "aui" / "specification-example.json"
@@ -354,15 +355,19 @@ def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = json.loads(bundled_suite("demo:hr").read_text())
-    kinds = ("rule_triggered", "rule_not_triggered", "escalated_due_to_error", None)
-    for test in suite["tests"]:
-        test["evaluations"] = [each for each in test["evaluations"] if each.get("strict") in kinds]
-    suite["tests"] = [test for test in suite["tests"] if test["evaluations"]]
-    Path("later.json").write_text(json.dumps(suite))
-    monkeypatch.setenv("AUI_API_KEY", f"pk_network_{suite['agentId']}")
-    agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={terminal.served.url}")
-    assert terminal.done("validate", "later.json")["warnings"] == []
-    result = terminal.done("run", "later.json", *agent, *SCRIPTED, "--out", "later")
-    assert result["pass_rate"] == 1.0
-    assert main(["run", "demo:hr", *agent, *SCRIPTED, "--out", "all"]) == 4
+    told = [{"criterion": "A rule.", "strict": "rule_triggered", "ruleCode": "limit"}]
+    untold = [{"criterion": "A workflow.", "strict": "tool_used", "toolName": "REFUND"}]
+    for name, evaluations in (("later", told), ("all", [*told, *untold])):
+        tests = [{**suite["tests"][0], "evaluations": evaluations}]
+        Path(f"{name}.json").write_text(json.dumps({**suite, "tests": tests}))
+    monkeypatch.setenv("AUI_API_KEY", KEY)
+    trace = {
+        "decisions": [{"type": "rule_triggered", "rule": {"code": "limit"}}],
+        "response": {"type": "answer"},
+    }
+    with FakeAui({"text": "Done.", "executed_workflows": ["REFUND"], "trace_info": trace}) as service:
+        agent = ("--agent", f"aui-v3:{suite['agentId']}", "--set", f"agent.base_url={service.url}")
+        assert terminal.done("validate", "later.json")["warnings"] == []
+        assert terminal.done("run", "later.json", *agent, *SCRIPTED, "--out", "later")["pass_rate"] == 1.0
+        assert main(["run", "all.json", *agent, *SCRIPTED, "--out", "all"]) == 4
     assert "does not record executed_workflows" in terminal.printed.readouterr().err
