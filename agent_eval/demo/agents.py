@@ -101,14 +101,8 @@ class Session:
         reply = step.reply
         for name, value in variables.items():
             reply = reply.replace(f"{{{name}}}", str(value))
-        return Answer(
-            reply,
-            workflows,
-            dict(self.params),
-            step.rules,
-            step.integrations,
-            is_error=step.fails,
-        )
+        done = dict(self.params), step.rules, step.integrations
+        return Answer(reply, workflows, *done, is_error=step.fails)
 
 
 @dataclass(frozen=True)
@@ -229,9 +223,7 @@ _ROWS: Mapping[str, tuple[str, str, Callable[[Answer, Context], Answer]]] = {
     "rude": (
         "is impolite, and does everything right",
         "",
-        lambda answer, _: replace(
-            answer, text=f"{answer.text} That is not my problem, so stop bothering me."
-        ),
+        lambda answer, _: replace(answer, text=f"{answer.text} Not my problem: stop bothering me."),
     ),
 }
 """What each defect does, the checks that see it, and how it changes an answer."""

@@ -151,24 +151,20 @@ def _trace(text: str, answer: Answer, *, business: bool, context: bool) -> dict[
 
     `business` is what the agent understood and decided, `context` the context and the calls of integrations.
     """
-    trace: dict[str, Any] = {"input": {"message": text}, "response": _response(answer)}
+    response = {"type": "error" if answer.is_error else "answer", "message": answer.text}
+    if answer.is_error:
+        response["error"] = answer.text
+    trace: dict[str, Any] = {"input": {"message": text}, "response": response, "decisions": []}
     if business:
         trace["understanding"] = {"guardrails": {"passed": True}, "extracted_params": dict(answer.params)}
-        trace["rules_evaluations"] = _evaluations(answer)
+        trace["rules_evaluations"] = [{"code": code, "triggered": True} for code in answer.rules]
+        trace["decisions"] += [{"type": "activate_tool", "tool": name} for name in answer.workflows]
+        rules = [{"type": "constraint", "action": "TEXT", "code": code} for code in answer.rules]
+        trace["decisions"] += [{"type": "rule_triggered", "rule": rule} for rule in rules]
     if context:
         trace["context"] = {"active_tools": [], "entities": []}
-    trace["decisions"] = [*(_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
+        trace["decisions"] += _calls(answer)
     return trace
-
-
-def _decisions(answer: Answer) -> list[dict[str, Any]]:
-    return [
-        *({"type": "activate_tool", "tool": name} for name in answer.workflows),
-        *(
-            {"type": "rule_triggered", "rule": {"type": "constraint", "action": "TEXT", "code": code}}
-            for code in answer.rules
-        ),
-    ]
 
 
 def _calls(answer: Answer) -> list[dict[str, Any]]:
@@ -181,16 +177,6 @@ def _calls(answer: Answer) -> list[dict[str, Any]]:
         called = {"code": code, "type": "REST", "requests": [request], "status_code": answer.status, **ending}
         calls.append({"type": "call_integration", "integration": called})
     return calls
-
-
-def _response(answer: Answer) -> dict[str, Any]:
-    if answer.is_error:
-        return {"type": "error", "message": answer.text, "error": answer.text}
-    return {"type": "answer", "message": answer.text}
-
-
-def _evaluations(answer: Answer) -> list[dict[str, Any]]:
-    return [{"code": code, "triggered": True} for code in answer.rules]
 
 
 class DemoServer:
