@@ -26,7 +26,7 @@ Result = tuple[int, Any]
 
 
 class DemoAgents:
-    """The agents of all bundled suites, with their conversations. Safe to use from many threads.
+    """The agents of all bundled suites, with their conversations by id. Safe to use from many threads.
 
     `defects` are names from `DEFECTS`.
     """
@@ -37,22 +37,18 @@ class DemoAgents:
                 known = ", ".join(DEFECTS)
                 raise UsageError(f"there is no defect {name!r}", remedy=f"Name one of: {known}.")
         self._defects = [DEFECTS[name] for name in defects]
-        self._talks: dict[str, Session] = {}
+        self.talks: dict[str, Session] = {}
         self._numbers = itertools.count(1)
 
     def begin(self, agent_id: str) -> str:
         """Begin a conversation; return its id."""
         talk_id = f"conversation-{next(self._numbers)}"
-        self._talks[talk_id] = Session(domains_by_agent()[agent_id])
+        self.talks[talk_id] = Session(domains_by_agent()[agent_id])
         return talk_id
-
-    def talk(self, talk_id: Any) -> Session | None:
-        """Return a conversation; None if there is none with this id."""
-        return self._talks.get(str(talk_id))
 
     def say(self, talk_id: str, text: str, variables: Any) -> Answer:
         """Answer a message of the user, with all defects; `variables` that are no object count as none."""
-        talk = self._talks[talk_id]
+        talk = self.talks[talk_id]
         with talk.lock:
             answer = talk.answer(text, variables if isinstance(variables, Mapping) else {})
             is_lost = answer.text == talk.domain.unknown
@@ -106,7 +102,7 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     task_id, text = request.body.get("task_id"), request.body.get("text")
     if not isinstance(text, str) or not text:
         return _missing("text")
-    talk = agents.talk(task_id)
+    talk = agents.talks.get(str(task_id))
     if talk is None:
         return 404, {"message": f"There is no task {task_id!r}."}
     answer = agents.say(str(task_id), text, request.body.get("agent_variables"))
@@ -125,7 +121,7 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
 
 
 def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_id: str) -> Result:
-    talk = agents.talk(task_id)
+    talk = agents.talks.get(str(task_id))
     number = message_id.removeprefix("message-")
     if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
         return 404, {"message": "There is no such message."}
