@@ -76,7 +76,7 @@ style: venv
 
 types: venv
 	$(BIN)/mypy
-	$(BIN)/mypy --strict scripts/*.py
+	$(BIN)/mypy --strict --explicit-package-bases scripts/*.py
 
 floors: venv
 	$(BIN)/lint-imports
