@@ -1,17 +1,19 @@
-"""Score a suite of recorded traces into a sealed evidence pack, here or on the machines of a cluster.
+"""Score a suite of recorded traces into a sealed evidence pack: in this process, in several, or on a cluster.
 
-A cluster shares nothing with this machine: a task contains its cases, and returns the files it wrote as
-bytes. The pack has therefore the same bytes as one scored here, and workers need neither the suite nor the
-output directory, only the same versions of agent-eval, of the packages that judge, and of plug-in judges.
+An executor of `concurrent.futures` does shards at once. Processes forked from this one share its files. A
+cluster shares nothing with this machine: a task contains its cases, and returns the files it wrote as bytes.
+The pack has therefore the same bytes as one scored here, and workers need neither the suite nor the output
+directory, only the same versions of agent-eval, of the packages that judge, and of plug-in judges.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -26,7 +28,9 @@ from agent_eval.engine.shard import JudgePlan, ScoringJob, ShardOutcome, score_s
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
-from agent_eval.judges.base import Judge
+from agent_eval.judges.base import Judge, ask_models
+from agent_eval.judges.catalog import JUDGES, runs_code
+from agent_eval.processes.forked import forked_processes, usable_processes
 from agent_eval.storage.atomic import new_directory, write_unsynced
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
@@ -35,6 +39,12 @@ from agent_eval.suites.select import refuse_duplicates
 
 Progress = Callable[[RunProgress], None]
 """Called every now and then with the number of cases done, passed and failed."""
+
+MOST_PROCESSES = 3
+"""Processes that score at once: each takes some 45 MB."""
+
+SHARDS_WORTH_A_PROCESS = 4
+"""With fewer shards for each, starting processes costs more than it saves."""
 
 
 def score_suite(
@@ -63,7 +73,7 @@ def score_suite(
         redactor: Replaces secrets; by default there are none.
         complete: Whether the suite has all cases that the run should have.
         on_progress: Called after every shard.
-        cluster: Scores the shards in place of this process.
+        cluster: Scores the shards in place of this machine.
 
     Raises:
         InvalidInput: The suite (its first fault, in suite order) or a judge is wrong; a name has a secret.
@@ -100,15 +110,33 @@ def _with_redactions(config: RunConfig, merged: _MergedShards) -> RunConfig:
 def _outcomes(
     job: ScoringJob, judges: Sequence[Judge], cluster: Cluster | None
 ) -> Generator[ShardOutcome, None, None]:
-    """Yield the outcomes of all shards up to the first that failed; those of a cluster in any order."""
+    """Yield the outcomes of all shards up to the first that failed, in suite order or in any other."""
     if cluster is not None:
-        yield from _score_on_cluster(job, judges, cluster)
-        return
-    for shard in job.suite.shards:
-        outcome = score_shard(job, judges, shard)
-        yield outcome
-        if outcome.error is not None:
-            return
+        yield from _score_at_once(job, judges, _on_cluster(job, cluster))
+    elif (number := _processes_for(job, judges)) > 1:
+        pool = forked_processes(number, _begin_to_score, job, judges)
+        try:
+            yield from _score_at_once(job, judges, _in_processes(pool, number))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    else:
+        for shard in job.suite.shards:
+            outcome = score_shard(job, judges, shard)
+            yield outcome
+            if outcome.error is not None:
+                return
+
+
+def _processes_for(job: ScoringJob, judges: Sequence[Judge]) -> int:
+    """Say how many processes should score; 1 for this one alone.
+
+    A model has a key and keeps replies, the code of a project has processes of its own, and a pack that is
+    judged again is a file that is open here.
+    """
+    own = all(name in JUDGES and not runs_code(name) for name in job.plan.names)
+    if not own or job.plan.advisory is not None or ask_models(judges) or job.suite.document.is_evidence:
+        return 1
+    return usable_processes(min(MOST_PROCESSES, len(job.suite.shards) // SHARDS_WORTH_A_PROCESS))
 
 
 @dataclass(slots=True)
@@ -190,10 +218,27 @@ class ScoredShard:
     files: Mapping[str, bytes]
 
 
-def _score_on_cluster(
-    job: ScoringJob, judges: Sequence[Judge], cluster: Cluster
+@dataclass(frozen=True)
+class _Workers:
+    """An executor that scores shards.
+
+    Attributes:
+        at_once: Number of tasks it works on at the same time.
+        submit: Begins to score a shard; None where its cases cannot be read.
+        receive: Returns the outcome of a task that is done. Raises NotEvaluable where it was lost.
+        check_alive: Called every few seconds while no task returns; raises NotEvaluable if none ever will.
+    """
+
+    at_once: int
+    submit: Callable[[Shard], Future[ScoredShard] | None]
+    receive: Callable[[Future[ScoredShard], Shard], ShardOutcome]
+    check_alive: Callable[[], None] = lambda: None
+
+
+def _score_at_once(
+    job: ScoringJob, judges: Sequence[Judge], workers: _Workers
 ) -> Generator[ShardOutcome, None, None]:
-    """Score shards on a cluster, and yield outcomes as they arrive.
+    """Score shards by an executor, and yield outcomes as they arrive.
 
     Shards are started in suite order, and none after a failed one, so every shard before a failed one is
     yielded too. Closing the iterator cancels tasks that have not started. `judges` score the shards that
@@ -206,26 +251,71 @@ def _score_on_cluster(
     running: dict[Future[ScoredShard], Shard] = {}
     try:
         while True:
-            while len(running) < 2 * cluster.at_once and (shard := next(shards, None)) is not None:
-                task = _task(job, shard)
-                if task is None:
+            while len(running) < 2 * workers.at_once and (shard := next(shards, None)) is not None:
+                future = workers.submit(shard)
+                if future is None:
                     yield score_shard(job, judges, shard)
                     shards = iter(())
                     break
-                running[cluster.executor.submit(score_task, task, shard, cluster.versions)] = shard
+                running[future] = shard
             if not running:
                 return
             done, _ = wait(running, clusters.CHECK_SECONDS, FIRST_COMPLETED)
             if not done:
-                cluster.check_alive()
+                workers.check_alive()
             for future in done:
-                outcome = _received(future, running.pop(future), job)
+                outcome = workers.receive(future, running.pop(future))
                 if outcome.error is not None:
                     shards = iter(())
                 yield outcome
     finally:
         for future in running:
             future.cancel()
+
+
+_forked: list[tuple[ScoringJob, Sequence[Judge]]] = []
+"""What a forked process scores: it has it from the process that it was forked from."""
+
+
+def _begin_to_score(job: ScoringJob, judges: Sequence[Judge]) -> None:
+    _forked.append((job, judges))
+
+
+def _score_forked(shard: Shard) -> ScoredShard:
+    [(job, judges)] = _forked
+    return ScoredShard(_sendable(score_shard(job, judges, shard)), {})
+
+
+def _in_processes(pool: Executor, number: int) -> _Workers:
+    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+        try:
+            return future.result().outcome
+        except BrokenExecutor as error:
+            raise NotEvaluable(
+                f"{_cases_of(shard)} were not scored: a process that scores was ended",
+                remedy="Give the run more memory, and look who ended it.",
+            ) from error
+
+    return _Workers(number, lambda shard: pool.submit(_score_forked, shard), receive)
+
+
+def _cases_of(shard: Shard) -> str:
+    return f"cases {shard.first} to {shard.first + shard.count - 1}"
+
+
+def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
+    def submit(shard: Shard) -> Future[ScoredShard] | None:
+        task = _task(job, shard)
+        return None if task is None else cluster.executor.submit(score_task, task, shard, cluster.versions)
+
+    return _Workers(cluster.at_once, submit, partial(_received, job), cluster.check_alive)
+
+
+def _sendable(outcome: ShardOutcome) -> ShardOutcome:
+    """Leave out causes of an error, which pickle may refuse."""
+    if outcome.error is not None:
+        outcome.error.__cause__ = outcome.error.__context__ = None
+    return outcome
 
 
 def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ScoredShard:
@@ -239,10 +329,7 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         root = Path(directory)
         target = replace(job.target, root=root)
         target.prepare()
-        outcome = score_shard(replace(job, target=target), job.plan.load(), shard)
-        if outcome.error is not None:
-            # Dask sends the cause of an exception too, which pickle may refuse.
-            outcome.error.__cause__ = outcome.error.__context__ = None
+        outcome = _sendable(score_shard(replace(job, target=target), job.plan.load(), shard))
         written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
         return ScoredShard(
             outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
@@ -258,7 +345,7 @@ def _task(job: ScoringJob, shard: Shard) -> ScoringJob | None:
     return replace(job, suite=SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header))
 
 
-def _received(future: Future[ScoredShard], shard: Shard, job: ScoringJob) -> ShardOutcome:
+def _received(job: ScoringJob, future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
     try:
         scored = future.result()
     except AgentEvalError:
@@ -266,8 +353,7 @@ def _received(future: Future[ScoredShard], shard: Shard, job: ScoringJob) -> Sha
     # The executor may raise anything for a lost task: worker killed, connection lost, package not installed.
     except Exception as error:
         raise NotEvaluable(
-            f"cases {shard.first} to {shard.first + shard.count - 1} were not scored by the cluster: "
-            f"{type(error).__name__}: {error}"[:1000],
+            f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"[:1000],
             remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
         ) from error
     for path, data in scored.files.items():

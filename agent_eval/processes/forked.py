@@ -1,0 +1,46 @@
+"""Processes forked from this one, for work that takes a processor. None of them outlives it."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+
+
+def usable_processes(most: int) -> int:
+    """Count the processes that can work at once here, up to `most`; 1 where this one cannot be forked.
+
+    A process with threads is not: what another thread holds would stay locked for ever. Nor is one outside of
+    Linux, where nothing ends the child of a parent that was killed.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return 1
+    return min(most, len(os.sched_getaffinity(0)))
+
+
+def forked_processes(number: int, begin: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
+    """Fork processes, which have all that is in memory here; each calls `begin` with the arguments first."""
+    return ProcessPoolExecutor(
+        number,
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=_begin,
+        initargs=(os.getpid(), begin, arguments),
+    )
+
+
+def _begin(parent: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """End with the parent, however it ends; leave the signals of the terminal to it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    begin(*arguments)
