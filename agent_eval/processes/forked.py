@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -26,11 +25,15 @@ def usable_processes(most: int) -> int:
     return min(most, len(os.sched_getaffinity(0)))
 
 
-def forked_processes(number: int, begin: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
+def forked_processes(number: int, begin: Callable[..., None], *arguments: Any) -> Executor:
     """Fork processes, which have all that is in memory here; each calls `begin` with the arguments first."""
+    # Few commands need them.
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     return ProcessPoolExecutor(
         number,
-        mp_context=multiprocessing.get_context("fork"),
+        mp_context=get_context("fork"),
         initializer=_begin,
         initargs=(os.getpid(), begin, arguments),
     )
