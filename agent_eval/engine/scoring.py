@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -114,11 +114,8 @@ def _outcomes(
     if cluster is not None:
         yield from _score_at_once(job, judges, _on_cluster(job, cluster))
     elif (number := _processes_for(job, judges)) > 1:
-        pool = forked_processes(number, _begin_to_score, job, judges)
-        try:
+        with forked_processes(number, _begin_to_score, job, judges) as pool:
             yield from _score_at_once(job, judges, _in_processes(pool, number))
-        finally:
-            pool.shutdown(cancel_futures=True)
     else:
         for shard in job.suite.shards:
             outcome = score_shard(job, judges, shard)
@@ -287,16 +284,27 @@ def _score_forked(shard: Shard) -> ScoredShard:
 
 
 def _in_processes(pool: Executor, number: int) -> _Workers:
-    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
-        try:
-            return future.result().outcome
-        except BrokenExecutor as error:
-            raise NotEvaluable(
-                f"{_cases_of(shard)} were not scored: a process that scores was ended",
-                remedy="Give the run more memory, and look who ended it.",
-            ) from error
+    def submit(shard: Shard) -> Future[ScoredShard]:
+        with _said_of(shard):
+            return pool.submit(_score_forked, shard)
 
-    return _Workers(number, lambda shard: pool.submit(_score_forked, shard), receive)
+    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+        with _said_of(shard):
+            return future.result().outcome
+
+    return _Workers(number, submit, receive)
+
+
+@contextmanager
+def _said_of(shard: Shard) -> Iterator[None]:
+    """Raise NotEvaluable for a pool of which a process was ended: it takes and returns nothing any more."""
+    try:
+        yield
+    except BrokenExecutor as error:
+        raise NotEvaluable(
+            f"{_cases_of(shard)} were not scored: a process that scores was ended",
+            remedy="Give the run more memory, and look who ended it.",
+        ) from error
 
 
 def _cases_of(shard: Shard) -> str:

@@ -7,11 +7,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 def usable_processes(most: int) -> int:
@@ -25,18 +27,34 @@ def usable_processes(most: int) -> int:
     return min(most, len(os.sched_getaffinity(0)))
 
 
-def forked_processes(number: int, begin: Callable[..., None], *arguments: Any) -> Executor:
-    """Fork processes, which have all that is in memory here; each calls `begin` with the arguments first."""
+@contextmanager
+def forked_processes(number: int, begin: Callable[..., None], *arguments: Any) -> Iterator[Executor]:
+    """Fork processes, which have all that is in memory here; each calls `begin` with the arguments first.
+
+    A context manager: they are ended with its block, and what has not begun is dropped.
+    """
     # Few commands need them.
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    return ProcessPoolExecutor(
-        number,
-        mp_context=get_context("fork"),
-        initializer=_begin,
-        initargs=(os.getpid(), begin, arguments),
-    )
+    # An exception of a signal's handler while the pool starts would be lost, or leave half a pool that hangs.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        pool = ProcessPoolExecutor(
+            number,
+            mp_context=get_context("fork"),
+            initializer=_begin,
+            initargs=(os.getpid(), begin, arguments),
+        )
+        pool.submit(os.getpid)  # forks them all
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _begin(parent: int, begin: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -46,4 +64,5 @@ def _begin(parent: int, begin: Callable[..., None], arguments: tuple[Any, ...]) 
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     begin(*arguments)

@@ -22,7 +22,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 82_600),
+    "lines of the package": (lines(SOURCES), 82_700),
     "modules of the package": (len(SOURCES), 383),
     "lines of tests": (lines(TESTS), 80_000),
     "names of options that help shows": (len({option.name for option in OPTIONS}), 103),

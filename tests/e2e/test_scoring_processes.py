@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,14 @@ def processors() -> Iterator[Callable[[set[int]], None]]:
 
 def workers(pid: int) -> set[int]:
     """The processes that score, once both are there."""
-    while len(found := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) < 2:
+    found: list[str] = []
+    deadline = time.monotonic() + 30
+    while len(found) < 2:
+        assert is_running(pid), "nothing was scored by other processes"
+        assert time.monotonic() < deadline
         time.sleep(0.005)
+        with suppress(FileNotFoundError):
+            found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return set(map(int, found))
 
 
