@@ -20,7 +20,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
-from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
+from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.resume import refuse_to_lose
 from agent_eval.storage.json import read_json
 from agent_eval.storage.redaction import Redactor
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from agent_eval.agents.base import Agent, AgentOptions
     from agent_eval.engine.cluster import Cluster
     from agent_eval.evidence.reader import Pack
-    from agent_eval.operations.models import ModelAccess
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
         names=names,
         configs=configs,
         case_policy=case_policy(judging.case_policy),
-        model=model_access(judging.llm, environ),
+        model=ModelAccess(judging.llm, environ),
         directory=directory,
         advisory=JudgePlan(advisory.judges, of_advisory or {}, directory=advisory.directory)
         if advisory
