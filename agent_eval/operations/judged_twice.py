@@ -138,7 +138,12 @@ class _Crossing:
                 self._same_case(case_id)
         if not (self.baseline or self.candidate or self.by_baseline):
             return None
-        return JudgedTwice(self.baseline, self.candidate, self.by_baseline, self.apart)
+        return JudgedTwice(
+            baseline=self.baseline,
+            candidate=self.candidate,
+            by_baseline=self.by_baseline,
+            apart=self.apart,
+        )
 
     def _same_case(self, case_id: str) -> None:
         """Judge a case whose definition is the same: only by the judges that differ."""
