@@ -183,8 +183,8 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     read, and which conversations to label next. With --out, a later run takes the record as its
     judge_model.agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
-    from agent_eval.operations.judge_agreement import judge_agreement as measured
+    from agent_eval.operations import judge_agreement as operation
 
-    agreement = measured([Path(run) for run in runs], labels, out)
-    emit(output_format, agreement.record, lambda _colour: agreement.lines, out=out)
+    record = operation.judge_agreement([Path(run) for run in runs], labels, out)
+    emit(output_format, record, lambda _colour: list(operation.agreement_text(record)), out=out)
     return int(ExitCode.OK)
