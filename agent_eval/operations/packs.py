@@ -223,11 +223,11 @@ def comparison_file(path: Path) -> Path:
     Raises:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
     """
-    is_archive = False
+    begin = b""
     if path.is_file():  # reading a pipe would wait for a writer
         with suppress(OSError), path.open("rb") as file:  # a file that cannot be read is no archive
-            is_archive = file.read(len(_ZIP)) == _ZIP
-    if is_archive:
+            begin = file.read(len(_ZIP))
+    if begin == _ZIP:
         raise InvalidInput(
             f"{path} is an archive of evidence, and a comparison is a file or a pack",
             remedy="Unpack it, and name the pack's directory in it; or compare it again, with "

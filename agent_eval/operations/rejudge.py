@@ -259,10 +259,8 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
     Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
     attempt.
     """
-    before, after = (
-        [_Recording.of(each) for each in [case, *(case.get("trials") or [])]] for case in (saved, replayed)
-    )
-    differences = enumerate(old.difference(new) for old, new in zip(before, after, strict=False))
+    before, after = ([case, *(case.get("trials") or [])] for case in (saved, replayed))
+    differences = enumerate(_difference(old, new) for old, new in zip(before, after, strict=False))
     first = next(((trial, text) for trial, text in differences if text is not None), None)
     if first is None and len(before) != len(after):
         first = min(len(before), len(after)), f"has {len(before)} trials, now {len(after)}"
@@ -273,52 +271,42 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
     return TraceMismatch(
         case_id=saved["case_id"],
         trial=trial,
-        saved_selected_attempt=old.selected,
-        replayed_selected_attempt=new.selected,
-        saved_event_count=len(old.events),
-        replayed_event_count=len(new.events),
+        saved_selected_attempt=_attempts(old)[0],
+        replayed_selected_attempt=_attempts(new)[0],
+        saved_event_count=len(old.get("trace") or []),
+        replayed_event_count=len(new.get("trace") or []),
         difference=difference,
     )
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """One trial of a trajectory: its events, which attempt was selected, and what each attempt answered."""
+def _attempts(trial: Mapping[str, Any]) -> tuple[int | None, list[Any]]:
+    """Read which attempt of a trial was selected, and what the agent answered in each."""
+    metadata = trial.get("metadata") or {}
+    selected, history = metadata.get("selected_attempt"), metadata.get("attempt_history")
+    attempts = history if isinstance(history, list) else []
+    answers = [attempt.get("response") if isinstance(attempt, dict) else None for attempt in attempts]
+    return selected if isinstance(selected, int) else None, answers
 
-    events: Sequence[Mapping[str, Any]]
-    selected: int | None
-    answers: Sequence[Any]
 
-    @classmethod
-    def of(cls, trial: Mapping[str, Any]) -> _Recording:
-        metadata = trial.get("metadata") or {}
-        selected, history = metadata.get("selected_attempt"), metadata.get("attempt_history")
-        return cls(
-            trial.get("trace") or [],
-            selected if isinstance(selected, int) else None,
-            [
-                attempt.get("response") if isinstance(attempt, dict) else None
-                for attempt in (history if isinstance(history, list) else [])
-            ],
-        )
-
-    def difference(self, now: _Recording) -> str | None:
-        """Say the first difference, as a clause."""
-        for number, (event, other) in enumerate(zip(self.events, now.events, strict=False)):
-            for name in EVENT_FIELDS:
-                was, is_now = event.get(name), other.get(name)
-                if canonical_json(was) != canonical_json(is_now):
-                    return f"event {number}: {name} was {_short(was)}, now {_short(is_now)}"
-        if len(self.events) != len(now.events):
-            return f"had {len(self.events)} events, now {len(now.events)}"
-        if self.selected != now.selected:
-            return f"attempt {self.selected} was selected, now {now.selected}"
-        for number, (answer, answer_now) in enumerate(zip(self.answers, now.answers, strict=False)):
-            if answer != answer_now:
-                return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
-        if len(self.answers) != len(now.answers):
-            return f"took {len(self.answers)} attempts, now {len(now.answers)}"
-        return None
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Say the first difference of two recordings of a trial, as a clause."""
+    events, events_now = before.get("trace") or [], now.get("trace") or []
+    for number, (event, other) in enumerate(zip(events, events_now, strict=False)):
+        for name in EVENT_FIELDS:
+            was, is_now = event.get(name), other.get(name)
+            if canonical_json(was) != canonical_json(is_now):
+                return f"event {number}: {name} was {_short(was)}, now {_short(is_now)}"
+    if len(events) != len(events_now):
+        return f"had {len(events)} events, now {len(events_now)}"
+    (selected, answers), (selected_now, answers_now) = _attempts(before), _attempts(now)
+    if selected != selected_now:
+        return f"attempt {selected} was selected, now {selected_now}"
+    for number, (answer, answer_now) in enumerate(zip(answers, answers_now, strict=False)):
+        if answer != answer_now:
+            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
+    if len(answers) != len(answers_now):
+        return f"took {len(answers)} attempts, now {len(answers_now)}"
+    return None
 
 
 def _short(value: Any) -> str:

@@ -462,19 +462,19 @@ def remember_pack(pack: Path, environ: Mapping[str, str]) -> None:
         return
     with suppress(AgentEvalError, OSError):
         digest, _ = sha256_file(pack / MANIFEST)
-        known = [line for line in _digests(file) if line != digest]
+        known = [line for line in _own_digests(environ) if line != digest]
         write_file(file, "".join(f"{line}\n" for line in [*known, digest][-MOST_OWN_PACKS:]).encode())
 
 
 def is_own(manifest_sha256: str, environ: Mapping[str, str]) -> bool:
     """Tell whether the pack with this manifest was made on this machine."""
+    return manifest_sha256 in _own_digests(environ)
+
+
+def _own_digests(environ: Mapping[str, str]) -> list[str]:
     file = own_packs_file(environ)
-    return file is not None and manifest_sha256 in _digests(file)
-
-
-def _digests(file: Path) -> list[str]:
     try:
-        lines = read_bytes(file, max_bytes=_LARGEST).decode("ascii", "replace").splitlines()
+        data = b"" if file is None else read_bytes(file, max_bytes=_LARGEST)
     except (AgentEvalError, OSError):
         return []
-    return [line for line in lines if _DIGEST.fullmatch(line)]
+    return [line for line in data.decode("ascii", "replace").splitlines() if _DIGEST.fullmatch(line)]
