@@ -110,13 +110,16 @@ def init(
     file of each. Writes nothing if one of its files exists, unless --force is set.
     """
     import pathlib
+    import sys
 
     from agent_eval.demo.scaffold import ADAPTER, ALL, PLATFORMS, SAMPLE, Repository, platforms_of, scaffold
     from agent_eval.operations.environment import git_origin
 
     remote, branch = git_origin(out)
     repository = Repository(remote, branch or "main")
-    if _may_ask():
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    is_stated = any(context.get_parameter_source(name) is typed for name in context.params)
+    if not is_stated and sys.stdin.isatty() and sys.stdout.isatty():
         known = platforms_of(out, repository)
         agent, platforms, action = _ask(tuple(PLATFORMS), known, needs_sample=not (out / SAMPLE).exists())
     if "all" in platforms:
@@ -124,7 +127,7 @@ def init(
     elif not platforms and action is not None:
         platforms = ("github",)
     wanted = () if platforms == ("none",) else platforms or None
-    starter = starter_agent(agent) if agent is not None else None
+    starter = _starter_agent(agent) if agent is not None else None
     made = scaffold(
         out,
         platforms=wanted,
@@ -156,18 +159,6 @@ def init(
     )
 
 
-def _may_ask() -> bool:
-    """Tell whether a person can answer, and has not said anything by a flag."""
-    import sys
-
-    context = click.get_current_context()
-    stated = [name for name in context.params if context.get_parameter_source(name) is _COMMAND_LINE]
-    return not stated and sys.stdin.isatty() and sys.stdout.isatty()
-
-
-_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
-
-
 def _ask(
     platforms: tuple[str, ...], known: tuple[str, ...], *, needs_sample: bool
 ) -> tuple[str | None, tuple[str, ...], str | None]:
@@ -196,7 +187,7 @@ def _ask(
     return agent.strip() or None, chosen, action.strip() or None
 
 
-def starter_agent(agent: str) -> StarterAgent:
+def _starter_agent(agent: str) -> StarterAgent:
     """Tell how `agent-eval.yml` names an agent, and the variable of its key.
 
     Raises:

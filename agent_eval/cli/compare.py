@@ -74,7 +74,11 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
     The page of a comparison has the decision that is beside it. Where there is no browser, only the path of
     the page is printed.
     """
+    import os
+    import sys
     import tempfile
+    import webbrowser
+    from contextlib import suppress
 
     from agent_eval.evidence.derived import write_output
     from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
@@ -85,27 +89,17 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_output(out, page.encode())
-    opened = _open_in_browser(out)
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    opened = False
+    # A browser that draws in the terminal would take it over.
+    if not sys.platform.startswith("linux") or any(os.environ.get(name) for name in displays):
+        with suppress(webbrowser.Error):
+            opened = webbrowser.open(out.resolve().as_uri())
     lines = [*material.missing, str(out)]
     if (comparison := source / DEFAULT_PATH_IN_PACK).is_file():
         lines.insert(-1, f"Compared with its baseline: agent-eval view {comparison}")
     payload = {"html_report": str(out), "opened": opened, "missing": list(material.missing)}
     emit(output_format, payload, lambda _colour: lines)
-
-
-def _open_in_browser(page: Path) -> bool:
-    """Open a page in a browser with windows. One that draws in the terminal would take it over."""
-    import os
-    import sys
-    import webbrowser
-
-    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
 
 
 def _page(material: ReportMaterial, title: str) -> str:

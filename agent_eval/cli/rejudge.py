@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import ProgressPrinter, emit
+from agent_eval.cli.output import ProgressPrinter, emit, emit_to
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -94,18 +94,18 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
     if execution_mode == RECORDED and request.agent is not None:
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
     if request.agent is None:
-        result = check_recorded(request, environ=os.environ)
+        report = check_recorded(request, environ=os.environ)
     else:
         with ProgressPrinter() as progress:
-            result = check_agent(request, environ=os.environ, on_progress=progress)
+            report = check_agent(request, request.agent, environ=os.environ, on_progress=progress)
     out = str(request.out) if request.out is not None else None
-    emit(
+    emit_to(
+        request.out,
         output_format,
-        result.report.to_json(),
-        lambda colour: stability_text(result.report, out, colour=colour),
-        out=request.out,
+        report.to_json(),
+        lambda colour: stability_text(report, out, colour=colour),
     )
-    return int(result.exit_code)
+    return int(ExitCode.NO if report.flaky_case_ids else ExitCode.OK)
 
 
 @click.command(cls=TableCommand, path="replay")
@@ -183,8 +183,8 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     read, and which conversations to label next. With --out, a later run takes the record as its
     judge_model.agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
-    from agent_eval.operations.judge_agreement import judge_agreement as measured
+    from agent_eval.operations import judge_agreement as operation
 
-    agreement = measured([Path(run) for run in runs], labels, out)
-    emit(output_format, agreement.record, lambda _colour: agreement.lines, out=out)
+    record = operation.judge_agreement([Path(run) for run in runs], labels, out)
+    emit(output_format, record, lambda _colour: list(operation.agreement_text(record)), out=out)
     return int(ExitCode.OK)

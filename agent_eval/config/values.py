@@ -19,7 +19,6 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 _MOST_PARALLEL = 256
 _LARGEST_AMOUNT = 1e9
 _LARGEST_WHOLE = 10**18 - 1
-_SEED_BITS = 63
 
 
 class WrongValue(ValueError):
@@ -73,10 +72,6 @@ def _url(option: Option, text: str) -> str:
     return text
 
 
-def _as_it_is(_option: Option, text: str) -> str:
-    return text
-
-
 def _path(_option: Option, text: str) -> Path:
     from pathlib import Path
 
@@ -97,14 +92,11 @@ def _switch(_option: Option, text: str) -> bool:
 
 
 def _share(option: Option, text: str) -> float:
-    return _number(text, 0.0, 1.0, f"a number from 0 to 1, such as {_usual_share(option)}")
-
-
-def _usual_share(option: Option) -> str:
-    """Give a share that suits an option: its default, else a small one for what has an upper limit."""
+    # A share that suits the option: its default, else a small one for what has an upper limit.
+    usual = "0.05" if option.default or option.name.startswith("max-") else "0.95"
     if option.default and float(option.default):
-        return option.default
-    return "0.05" if option.default or option.name.startswith("max-") else "0.95"
+        usual = option.default
+    return _number(text, 0.0, 1.0, f"a number from 0 to 1, such as {usual}")
 
 
 def _amount(option: Option, text: str) -> float:
@@ -128,28 +120,22 @@ def _number(text: str, least: float, most: float, wanted: str) -> float:
 def _whole(option: Option, text: str) -> int:
     least, most = option.bounds or (0 if option.kind == "count" else 1, _LARGEST_WHOLE)
     wanted = f"a whole number from {least:g}" + (f" to {most:g}" if option.bounds else "")
-    if not (_is_digits(text) and len(text) <= len(str(_LARGEST_WHOLE)) and least <= int(text) <= most):
+    if option.kind == "seed":
+        least, most, wanted = -(2**63), 2**63 - 1, "a whole number of at most 64 bits"
+    digits = text.removeprefix("-") if option.kind == "seed" else text
+    is_short = digits.isascii() and digits.isdigit() and len(text) <= len(str(-(2**63)))
+    if not (is_short and least <= int(text) <= most):
         raise WrongValue(wanted)
     return int(text)
 
 
-def _seed(_option: Option, text: str) -> int:
-    is_short = _is_digits(text.removeprefix("-")) and len(text) <= len(str(-(2**_SEED_BITS)))
-    if not (is_short and -(2**_SEED_BITS) <= int(text) < 2**_SEED_BITS):
-        raise WrongValue(f"a whole number of at most {_SEED_BITS + 1} bits")
-    return int(text)
-
-
-def _parallel(_option: Option, text: str) -> int | str:
+def _parallel(option: Option, text: str) -> int | str:
     if text == "auto":
         return text
-    if not (_is_digits(text) and len(text) <= 3 and 1 <= int(text) <= _MOST_PARALLEL):
-        raise WrongValue(f"auto or a number from 1 to {_MOST_PARALLEL}")
-    return int(text)
-
-
-def _is_digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    try:
+        return _whole(option._replace(bounds=(1, _MOST_PARALLEL)), text)
+    except WrongValue:
+        raise WrongValue(f"auto or a number from 1 to {_MOST_PARALLEL}") from None
 
 
 def _lines(option: Option, text: str) -> tuple[str, ...]:
@@ -195,19 +181,19 @@ def _may_name_a_variable(name: str) -> bool:
 
 _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "text": _text,
-    "id": _as_it_is,
+    "id": lambda _option, text: text,
     "path": _path,
     "url": _url,
     "secret": _text,
-    "private key": _as_it_is,
-    "script": _as_it_is,
+    "private key": lambda _option, text: text,
+    "script": lambda _option, text: text,
     "choice": _choice,
     "switch": _switch,
     "share": _share,
     "amount": _amount,
     "count": _whole,
     "integer": _whole,
-    "seed": _seed,
+    "seed": _whole,
     "parallel": _parallel,
     "lines": _lines,
     "list": _list,

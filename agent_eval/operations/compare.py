@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison
@@ -34,8 +35,7 @@ from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_reg
 from agent_eval.storage.json import dumps
 
 
-@dataclass(frozen=True)
-class CompareResult:
+class CompareResult(NamedTuple):
     """A comparison and the file it was written to. Returned by `compare_packs`."""
 
     comparison: Comparison
@@ -71,20 +71,14 @@ def compare_packs(
         UsageError: The candidate is an archive and `out` is None.
     """
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
-    path = out
-    if path is None and candidate.is_dir():
-        path = candidate / DEFAULT_PATH_IN_PACK
+    path = candidate / DEFAULT_PATH_IN_PACK if out is None and candidate.is_dir() else out
     if path is not None:
         clear_unfinished(path)
     before = open_signed(registered.path, keys.baseline)
     after = open_signed(candidate, keys.candidate)
     registered.check(before.manifest_sha256)
-    comparison = compared(
-        before,
-        after,
-        generated_at=clock.timestamp(environ),
-        allow_incompatible=allow_incompatible,
-    )
+    now = clock.timestamp(environ)
+    comparison = compared(before, after, generated_at=now, allow_incompatible=allow_incompatible)
     comparison = without_secrets(comparison, redactor_for(environ))
     path = path if path is not None else path_in_pack(candidate, DEFAULT_PATH_IN_PACK)
     comparison.baseline_path, comparison.candidate_path = (
@@ -168,17 +162,33 @@ class ComparedPacks:
             InvalidInput: A pack cannot be found, or is another run's than the comparison names.
         """
         stated, keys = read.comparison, sources.keys
-        pinned = {
-            "baseline": _pinned_baseline(stated, sources),
+        named: dict[str, Path | None] = {
+            "baseline": None,
             "candidate": sources.candidate or pack_around(path),
         }
-        packs = []
+        store = RegistryStore(sources.registry)
+        if sources.baseline is not None:
+            named["baseline"] = resolve_baseline(store, sources.baseline).path
+        elif sources.registry.exists():
+            for entry in store.read().baselines.values():
+                if entry.manifest_sha256 == stated.baseline.manifest_sha256:
+                    named["baseline"] = path_from_registry(entry.run_path, store.path)
+                    break
+        packs, chosen = [], []
         for side, beside, digest, key in (
             ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
             ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
         ):
-            place = pinned[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
-            pack = open_signed(_existing(place, path, side), key)
+            place = named[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
+            if place is None or not place.exists():
+                where = "" if place is None else f" at {place}"
+                raise InvalidInput(
+                    f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
+                    remedy=_name_it(side),
+                    file=str(path),
+                    field=side,
+                )
+            pack = open_signed(place, key)
             if pack.manifest_sha256 != digest:
                 raise InvalidInput(
                     f"{place} is not the {side} that {path} compares",
@@ -186,18 +196,17 @@ class ComparedPacks:
                     file=str(place),
                 )
             packs.append(pack)
-        signed = {"baseline": keys.baseline is not None, "candidate": keys.candidate is not None}
-        chosen = tuple(side for side, place in pinned.items() if place is None and not signed[side])
-        return cls(packs[0], packs[1], stated, chosen)
+            if named[side] is None and key is None:
+                chosen.append(side)
+        return cls(packs[0], packs[1], stated, tuple(chosen))
 
     def refuse_chosen(self, path: Path) -> None:
         """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
         if self.chosen:
             side = self.chosen[0]
-            register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
             raise UsageError(
                 f"a release is not decided on a {side} that only {path} names",
-                remedy=f"Name the evidence pack with --{side}{register}.",
+                remedy=_name_it(side),
                 field=side,
             )
 
@@ -235,26 +244,6 @@ class ComparedPacks:
         return comparison
 
 
-def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
-    """Return the baseline that a flag names, or that is registered; None for one that only a file names."""
-    store = RegistryStore(sources.registry)
-    if sources.baseline is not None:
-        return resolve_baseline(store, sources.baseline).path
-    if sources.registry.exists():
-        for entry in store.read().baselines.values():
-            if entry.manifest_sha256 == stated.baseline.manifest_sha256:
-                return path_from_registry(entry.run_path, store.path)
-    return None
-
-
-def _existing(place: Path | None, path: Path, side: str) -> Path:
-    if place is None or not place.exists():
-        where = "" if place is None else f" at {place}"
-        raise InvalidInput(
-            f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
-            remedy=f"Name the evidence pack with --{side}"
-            + (", or register it with `registry baseline-set`." if side == "baseline" else "."),
-            file=str(path),
-            field=side,
-        )
-    return place
+def _name_it(side: str) -> str:
+    register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
+    return f"Name the evidence pack with --{side}{register}."

@@ -42,7 +42,6 @@ SCHEMA_OF_EDITORS = "$schema"
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
 
-
 RUN_DECISION_NAME = "run_decision.json"
 """The decision's file name. Beside it may be that on a comparison, which it must not replace."""
 
@@ -92,7 +91,7 @@ class Rules:
         if preset is not None:
             chosen = (chosen or GatePolicy()).model_copy(update={"preset": preset})
         if config is not None:
-            values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+            values = _parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
             chosen = with_keys(chosen or GatePolicy(), values, source=str(config))
         if own:
             chosen = with_keys(chosen or GatePolicy(), own, source=CONFIG_FILE)
@@ -141,8 +140,19 @@ def decide_on(
             only the file of the comparison names the packs. Or the job's decision would be replaced, which
             rests on terms of its own.
     """
-    now, policy = clock.timestamp(environ), rules.policy
-    waivers = _waivers(rules.waived, now) if rules.waived is not None else []
+    now, policy, waivers = clock.timestamp(environ), rules.policy, list[Waiver]()
+    if rules.waived is not None:
+        store, name = RegistryStore(rules.waived.registry), rules.waived.baseline_name
+        # A missing registry has no waivers, but a user who asks for waivers expects some: refuse.
+        if not store.path.exists():
+            raise InvalidInput(
+                f"there is no registry at {store.path}, so no waiver can be applied",
+                remedy="Name it with --registry-path, or leave --apply-waivers out.",
+                file=str(store.path),
+            )
+        check_baseline_name(store, name)
+        # Includes expired ones, with which the decision reports why a case counts again.
+        waivers = list_waivers(store, at=now, baseline_name=name)
     comparison = comparison_file(comparison)
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     clear_unfinished(path)
@@ -237,20 +247,6 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
         )
 
 
-def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
-    # A missing registry has no waivers, but a user who asks for waivers expects some: refuse.
-    if not source.registry.exists():
-        raise InvalidInput(
-            f"there is no registry at {source.registry}, so no waiver can be applied",
-            remedy="Name it with --registry-path, or leave --apply-waivers out.",
-            file=str(source.registry),
-        )
-    store = RegistryStore(source.registry)
-    check_baseline_name(store, source.baseline_name)
-    # Includes expired ones, with which the decision reports why a case counts again.
-    return list_waivers(store, at=now, baseline_name=source.baseline_name)
-
-
 def refuse_unknown_judges(
     policy: GatePolicy | None, waivers: Sequence[Waiver], judge_ids: Iterable[str]
 ) -> None:
@@ -286,10 +282,10 @@ def read_policy(path: Path) -> GatePolicy:
 
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file, by the format of the name `source`."""
-    return parse_policy(parse_settings(data, source), source=source)
+    return parse_policy(_parse_settings(data, source), source=source)
 
 
-def parse_settings(data: bytes, source: str) -> dict[str, Any]:
+def _parse_settings(data: bytes, source: str) -> dict[str, Any]:
     """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
     if source.lower().endswith((".yaml", ".yml")):
         from agent_eval.storage.yaml import parse_yaml

@@ -410,7 +410,7 @@ def test_what_was_tampered_with_is_not_attested(scene: Scene) -> None:
 def test_a_gate_that_did_not_pass_is_never_attested(tmp_path: Path, status: GateStatus) -> None:
     root = make_pack(tmp_path / "p", [make_result("a")])
     decide(root, status)
-    assert not attest(root, Signer(SIGNER), environ={}).gate_passed
+    assert not attest(root, Signer(SIGNER), environ={})["gate_passed"]
     assert not (root / GATE.bundle).exists()
     with pytest.raises(InvalidInput, match="did not pass"):
         attest(root, Signer(SIGNER), decision=root / DECISION, environ={})
