@@ -30,7 +30,6 @@ _IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.
 """A command that runs an image by its digest: no file of the checkout is in it."""
 
 _NAMED = 3
-
 _ALTERED_BY_BASE = "the base's setup altered what the change runs"
 
 

@@ -22,16 +22,7 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import Expected
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.earlier import (
-    Asked,
-    EarlierRun,
-    Expired,
-    NoHistory,
-    Outage,
-    Skipped,
-    Withheld,
-    outage_of,
-)
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Outage, Skipped, Withheld, outage_of
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.history import RunRecord
@@ -161,10 +152,7 @@ _MAKE_ANOTHER = (
     "`baseline: run:ID`."
 )
 
-
 Opened = tuple[Pack, RunView]
-
-
 EarlierRuns = Callable[[Asked], Iterable[EarlierRun]]
 
 
@@ -218,10 +206,7 @@ def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = 
 
 
 def from_registry(
-    entry: BaselineEntry,
-    registry: Path,
-    wanted: Sequence[str],
-    admission: Admission | None = None,
+    entry: BaselineEntry, registry: Path, wanted: Sequence[str], admission: Admission | None = None
 ) -> Search:
     """Read the baseline that a registry has under a name; errors as `from_path`.
 
@@ -270,9 +255,7 @@ def _no_baseline(label: str, slug: str) -> str:
 def _unfit(label: str, slug: str) -> UsageError:
     """Build the error for a baseline that the user named, and whose cases could not be judged."""
     return UsageError(
-        _no_baseline(label, slug),
-        remedy="Name a run whose cases were judged.",
-        field="baseline",
+        _no_baseline(label, slug), remedy="Name a run whose cases were judged.", field="baseline"
     )
 
 
@@ -296,10 +279,8 @@ def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission 
 MAX_LISTED = 200
 """Earlier runs that a platform is asked for."""
 
-
 MAX_LOOKED_AT = 20
 """Earlier runs that are looked at."""
-
 
 MAX_OPENED = 3
 """Earlier runs whose evidence is read: a suite that none of these has is new. Of as many it may be withheld:
@@ -397,8 +378,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search) -> None:
     opened = 0
     result.looked_at = 0
     nearest = sorted(
-        (row for row in reviewed if row.before is not None),
-        key=lambda row: (row.before, -row.run.number),
+        (row for row in reviewed if row.before is not None), key=lambda row: (row.before, -row.run.number)
     )
     if place is not None and listed and not any(row.before == 0 for row in nearest):
         result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
@@ -476,11 +456,7 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
 def _origin(run: EarlierRun, how: str, commit: str | None) -> Origin:
     only = next(iter(run.commits)) if len(run.commits) == 1 else None
     return Origin(
-        how=how,
-        sha=commit or only,
-        branch=run.branch,
-        run_id=run.number,
-        created_at=run.created_at,
+        how=how, sha=commit or only, branch=run.branch, run_id=run.number, created_at=run.created_at
     )
 
 

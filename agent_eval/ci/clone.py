@@ -26,29 +26,19 @@ from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environ
 from agent_eval.storage.atomic import write_unsynced
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-
 REMOTE = "origin"
-
-
 OLDEST_GIT = (2, 32)
 """Older ones do not know the variables that keep other configuration out."""
 
-
 _SECONDS = 900.0
-
-
 _OUTPUT_BYTES = 64 << 20
-
 
 _ACCESS = (
     *("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_SSH_VARIANT", "GIT_SSL_CAINFO"),
     *("GIT_ASKPASS", "SSH_ASKPASS", "GIT_USERNAME", "GIT_PASSWORD"),
 )
 
-
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-
 
 _SETTINGS = (
     "advice.detachedHead=false",
@@ -63,7 +53,6 @@ _SETTINGS = (
     "http.followRedirects=false",
     "maintenance.auto=false",
 )
-
 
 _SCP_LIKE = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/\\].*)")
 
@@ -222,14 +211,9 @@ def top_of(start: Path) -> Path | None:
 
 
 MAX_FILE_BYTES = 1 << 20
-
-
 _LAST_RESORT = "/var/tmp"  # noqa: S108 - a directory of its own is made there, by a random name
-
-
 _UPLOAD = "env GIT_GRAFT_FILE=/dev/null git -c core.commitGraph=false upload-pack"
 """The other end of a fetch reads the checkout's grafts and its graph of commits, but for this."""
-
 
 WHOLE_HISTORY = (
     "Fetch the whole history in the step that checks out (`fetch-depth: 0`, `GIT_DEPTH: 0`), or let the job "
@@ -277,12 +261,7 @@ class PrivateClone:
 
     @classmethod
     def of(
-        cls,
-        start: Path,
-        environ: Mapping[str, str],
-        remote: Remote | None = None,
-        *,
-        head: str | None = None,
+        cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None, *, head: str | None = None
     ) -> PrivateClone:
         """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
@@ -311,8 +290,7 @@ class PrivateClone:
                 raise NoCheckout("The checkout has no commit.", remedy="Commit what is to be evaluated.")
             kind = "sha256" if len(head) == 64 else "sha1"
             clone.git.run(
-                *("init", "--quiet", "--bare", "--template=", f"--object-format={kind}"),
-                str(clone.directory),
+                *("init", "--quiet", "--bare", "--template=", f"--object-format={kind}"), str(clone.directory)
             )
             clone.head = head
             clone.fetch(head)

@@ -23,27 +23,16 @@ from agent_eval.evidence.redacted import without_secrets
 from agent_eval.gate.decide import decide_by_policy
 from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.gate.procedure import HISTORY, Counts, Material
-from agent_eval.history.records import (
-    encode_used,
-    record_of,
-)
+from agent_eval.history.records import encode_used, record_of
 from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.unjudged import (
-    CHECK_THE_AGENT,
-    RECORD_TRACES,
-    remedy_for,
-    why_ended,
-    why_unjudged,
-)
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, remedy_for, why_ended, why_unjudged
 from agent_eval.reports.parts import NEW_RULES
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 
 COMPARISON = "compare/baseline_delta.json"
-
-
 DECISION = "compare/gate_decision.json"
 
 
@@ -160,11 +149,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
 
 
 def decide_on(
-    job: JobContext,
-    suite: Judged,
-    search: Search,
-    reruns: Reruns | None = None,
-    archive: bytes | None = None,
+    job: JobContext, suite: Judged, search: Search, reruns: Reruns | None = None, archive: bytes | None = None
 ) -> SuiteEvaluation:
     """Decide on a suite, and keep in its evidence what the decision rests on.
 

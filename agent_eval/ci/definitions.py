@@ -208,10 +208,7 @@ def _meaning(raw: Mapping[str, Any]) -> str:
 
 
 def _write(
-    path: Path,
-    source: SuiteSource,
-    cases: Mapping[str, Mapping[str, Any]],
-    names: Redefinition | None = None,
+    path: Path, source: SuiteSource, cases: Mapping[str, Mapping[str, Any]], names: Redefinition | None = None
 ) -> None:
     """Write cases as a suite of their own, under the names of the base where they are given."""
     header = dict(source.document.raw_header)

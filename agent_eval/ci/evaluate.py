@@ -55,14 +55,7 @@ from agent_eval.evidence.archive import by_dataset, open_bundle, write_bundle
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import question_of
 from agent_eval.gate.limits import figures_in_doubt
-from agent_eval.history.records import (
-    MAX_BYTES,
-    encode,
-    newest_first,
-    read_history,
-    record_of,
-    write_history,
-)
+from agent_eval.history.records import MAX_BYTES, encode, newest_first, read_history, record_of, write_history
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.decision_material import read_reruns

@@ -234,11 +234,7 @@ def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | N
     if not earlier or suite.evidence is None:
         return None
     branch = suite.baseline.origin.branch if suite.baseline is not None else None
-    return SuiteHistory(
-        own=record_of(suite.evidence),
-        earlier=earlier,
-        branch=branch or "main",
-    )
+    return SuiteHistory(own=record_of(suite.evidence), earlier=earlier, branch=branch or "main")
 
 
 _LACKS = {

@@ -27,8 +27,6 @@ from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.escape import one_line
 
 _HEADS = "refs/heads/"
-
-
 _REMEDY = "Check that the job can read the repository, then run it again."
 
 
@@ -171,11 +169,7 @@ def _why_held(refs: Refs, branches: tuple[str, ...], chosen: str, *, is_reviewed
 
 
 MAX_BYTES = 64 << 20
-
-
 MOST_DIFF_LINES = 200
-
-
 NAME_LIMIT = 200
 
 

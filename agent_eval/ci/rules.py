@@ -87,10 +87,7 @@ class JobContext:
 
 
 _VALUE_LIMIT = 60
-
-
 T = TypeVar("T")
-
 
 OF_THE_AGENT = frozenset(
     {
@@ -107,10 +104,7 @@ OF_THE_AGENT = frozenset(
 )
 """Keys that a change states for itself: how its agent is built and run."""
 
-
 _ADDRESSES = frozenset({"agent-url", "base-url"})
-
-
 LOWERED = ("limits.attempt", "limits.trial")
 """Parts of the limits that a change may lower for itself; what it raises holds once it is merged."""
 

@@ -35,32 +35,18 @@ from agent_eval.storage.atomic import HashedFile, write_unsynced
 
 _LARGEST_POINTER = 1024
 
-
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
     rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
 )
 """What git has in the place of a file of LFS."""
 
-
 _LARGEST_LFS_FILE = 2 << 30
-
-
 _IN_A_BATCH = 100
-
-
 _OF_LFS = "application/vnd.git-lfs+json"
-
-
 _SECONDS = 900.0
-
-
 _DEEPEST = 8
-
-
 _CHUNK = 1 << 20
-
-
 _BESIDE = ".agent-eval-lfs-"
 
 
@@ -320,9 +306,7 @@ SETTINGS_OF_HOME = (
 )
 """What says where packages and services are, and by whose leave. Each side has a copy; of caches none."""
 
-
 _CACHE = re.compile(r".*_(cache|cache_(dir|home|folder|path))|gocache|gomodcache", re.IGNORECASE)
-
 
 _XDG = {
     "XDG_CACHE_HOME": ".cache",
@@ -331,23 +315,15 @@ _XDG = {
     "XDG_STATE_HOME": ".local/state",
 }
 
-
 _PACKAGES = (
     *("lib/python*/site-packages", "lib/python*/dist-packages", "lib64/python*/site-packages"),
     *("lib/node_modules", "lib/node_modules/@*", "lib/ruby/gems/*/gems"),
 )
 """Where, below the directory that a `bin` of PATH is in, installers put what all programs there can use."""
 
-
 _OUTPUT_BYTES = 64 << 20
-
-
 _SHOWN_LINES = 40
-
-
 _SHOWN_CHARACTERS = 6_000
-
-
 _Entry = tuple[int, int, int, int]
 
 

@@ -24,18 +24,8 @@ from agent_eval.ci.workspace import Altered
 from agent_eval.config.rows.run import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.execution import RunLimits
-from agent_eval.contracts.reruns import (
-    CaseReruns,
-    Figures,
-    Rerun,
-    Reruns,
-    Spending,
-    SuiteRound,
-    TrialCounts,
-)
-from agent_eval.contracts.reruns import (
-    Side as SideName,
-)
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Reruns, Spending, SuiteRound, TrialCounts
+from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, Fault, InvalidInput, NotEvaluable
 from agent_eval.evidence.archive import by_dataset, compact, expand, write_bundle
@@ -60,20 +50,13 @@ from agent_eval.text.numbers import count, verb
 SHARE = 0.5
 """The part of a run's limits of time and cost that its reruns have; the first run has the other."""
 
-
 _LARGEST_EVIDENCE = 256 << 20
 """Most bytes of the archive with the packs of the reruns."""
 
-
 _TIME_USED_UP = "the time of the run was used up"
-
-
 _MONEY_USED_UP = "the money of the run was used up"
-
-
 _IN_TURN = 10
 """Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
-
 
 _REASON_LIMIT = 200
 
@@ -345,23 +328,13 @@ FIRST_TRIALS, FIRST_RUNS = 4, 4
 """Trials of each case in a run of a reviewed commit, while fewer such runs are known, and of a measured base:
 what passed once by luck would count as reliable."""
 
-
 MEASURED = "measured in this job"
 """How the baseline of a measured base was found."""
 
-
 SECONDS_BETWEEN_LINES = 10.0
-
-
 _AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
-
-
 _JUDGE_IS_DOWN = "Check the judge's code, or its model's key, address and quota; then run the job again."
-
-
 _LIMITS_OF_A_RUN = " or ".join(f"`{name_of(row)}`" for row in LIMITS if row.part == "limits.run")
-
-
 _RAISE_LIMITS = f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases."
 
 

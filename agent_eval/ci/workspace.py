@@ -29,20 +29,10 @@ from agent_eval.storage.files import read_bytes
 from agent_eval.text.escape import one_line
 
 REPORT_NAME = "report.md"
-
-
 COMMENT_NAME = "comment.md"
-
-
 JUNIT_NAME = "junit"
-
-
 DOTENV_NAME = "agent-eval.env"
-
-
 _HTML = re.compile(r"agent-eval-.*\.html")
-
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -129,10 +119,7 @@ def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
 _SETTLED_SECONDS = 2.0
 """A file that changed later than that may change again in one tick of the clock: it is read again."""
 
-
 _LONGEST_PATH = 120
-
-
 _Signature = tuple[int, ...]
 
 

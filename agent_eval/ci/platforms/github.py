@@ -78,10 +78,7 @@ GITHUB = PlatformSpec(
             is_key=True,
         ),
         own_input(
-            "upload-evidence",
-            "switch",
-            "GitHub: upload the evidence from within this step.",
-            default="false",
+            "upload-evidence", "switch", "GitHub: upload the evidence from within this step.", default="false"
         ),
         own_input(
             "comment-author",
