@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
@@ -65,8 +65,7 @@ INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
 """By name and by every other name that is accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """One value that the job sets for the steps after it."""
 
     name: str
@@ -387,16 +386,12 @@ def first_stated(
     for place in places:
         stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
         if len(stated) > 1:
-            raise _given_twice(row.name, stated[0].source, stated[1].source)
+            first, second = stated[0].source, stated[1].source
+            why = f"{row.name} is given twice: as {first} and as {second}."
+            raise UsageError(why, remedy=f"Leave out {second}.", field=row.name)
         if stated:
             return stated[0]
     return StatedValue(row.default, DEFAULT)
-
-
-def _given_twice(name: str, first: str, second: str) -> UsageError:
-    return UsageError(
-        f"{name} is given twice: as {first} and as {second}.", remedy=f"Leave out {second}.", field=name
-    )
 
 
 def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:

@@ -453,7 +453,12 @@ class Side:
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
-        moved = {name: self._moved_value(value) for name, value in environ.items()}
+        moved = {}
+        for name, value in environ.items():
+            # A file that no commit has, such as credentials, was made in the checkout by an earlier step.
+            is_file = Path(value).is_relative_to(self._of_checkout) and os.path.isfile(value)
+            stays = is_file and not os.path.exists(self.path(Path(value)))
+            moved[name] = value if stays else self.moved(value)
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
@@ -475,14 +480,6 @@ class Side:
             "PATH": os.pathsep.join(folders),
         }
 
-    def _moved_value(self, value: str) -> str:
-        """Lead a variable into the worktree, but for a file that no commit has, such as credentials.
-
-        An earlier step of the job made that in the checkout.
-        """
-        is_file = Path(value).is_relative_to(self._of_checkout) and os.path.isfile(value)
-        return value if is_file and not os.path.exists(self.path(Path(value))) else self.moved(value)
-
     def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
         """Yield what is directly in each directory of programs and packages outside of this side's own."""
         folders = [Path(name) for name in self.environ["PATH"].split(os.pathsep) if name]
@@ -502,18 +499,14 @@ class Side:
             try:
                 with os.scandir(place) as entries:
                     for entry in entries:
+                        status = entry.stat(follow_symlinks=False)
+                        # Of a directory an installer changes the identity: bytecode comes into it.
+                        is_folder = entry.is_dir(follow_symlinks=False)
+                        content = (0, 0) if is_folder else (status.st_size, status.st_mtime_ns)
                         if entry.name != "__pycache__":
-                            yield entry.path, _state(entry)
+                            yield entry.path, (status.st_mode, status.st_ino, *content)
             except OSError:
                 continue
-
-
-def _state(entry: os.DirEntry[str]) -> _Entry:
-    """What an installer changes of an entry. Of a directory it is the identity: bytecode comes into it."""
-    status = entry.stat(follow_symlinks=False)
-    if entry.is_dir(follow_symlinks=False):
-        return status.st_mode, status.st_ino, 0, 0
-    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def set_up(
