@@ -40,6 +40,9 @@ from agent_eval.text.numbers import count
 MAX_ANCESTORS = 20_000
 """Commits before the base, and before the tip, among which those of earlier runs are looked for."""
 
+MEASURED = "measured in this job"
+"""How the baseline of a measured base was found."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
