@@ -93,9 +93,13 @@ def evaluate(job: JobContext) -> Evaluation:
     if job.settings.agent is not None:
         agents.set_up()
     packs = ready if ready is not None else make_packs(job, targets, agents, search)
-    for target in targets:
-        if _is_to_measure(job, search.lack(target.slug)):
-            measure_base(job, agents, target, search)
+    if job.place is not None and job.clone is not None and not job.place.is_reviewed:
+        # Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
+        file = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, job.clone.top)).as_posix()
+        for target in targets:
+            lack = search.lack(target.slug)
+            if lack is Lack.LOST or (lack is Lack.FIRST and job.clone.file(file, job.place.tip) is not None):
+                measure_base(job, agents, target, search)
     judged = [
         judge(job, target, packs[target.slug], search, may_rerun=runs_live(job, target)) for target in targets
     ]
@@ -124,18 +128,6 @@ def _base_commit(job: JobContext, search: Search) -> str | None:
             clone.fetch(commit)
             return commit
     return None
-
-
-def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
-    """Whether the base is to be measured, because reviewed runs left nothing to compare with.
-
-    Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
-    """
-    place, clone = job.place, job.clone
-    if place is None or clone is None or place.is_reviewed or lack not in (Lack.LOST, Lack.FIRST):
-        return False
-    where = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, clone.top))
-    return lack is Lack.LOST or clone.file(where.as_posix(), place.tip) is not None
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:

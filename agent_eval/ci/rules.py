@@ -465,19 +465,6 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     return replace(settings, judging=judging, agent=agent)
 
 
-def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
-    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it."""
-    if not platform.run.fork_event or settings.allow_fork_with_secrets:
-        return
-    raise UsageError(
-        "This job has secrets and would run a fork's code: a job of "
-        f"`{platform.run.fork_event}` gives it the token of this repository, so nothing was evaluated.",
-        remedy=f"{platform.spec.remedies.run_fork} If a person approves each of these jobs, set "
-        "`allow-fork-with-secrets: true` in the workflow.",
-        field="allow-fork-with-secrets",
-    )
-
-
 MOST_TRIED = 20
 """Cases of the baseline on which a judge is tried."""
 

@@ -101,7 +101,7 @@ def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path
     """Fill a directory, and list its files by path below it."""
     git, own = clone.git, directory / ".git"
     try:
-        _new_repository(git, commit, str(directory))
+        git.init(commit, str(directory))
         write_unsynced(own / "objects" / "info" / "alternates", os.fsencode(source.bare / "objects") + b"\n")
         for name in ("packed-refs", "shallow"):
             if (source.bare / name).is_file():
@@ -133,12 +133,6 @@ def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path
             yield f"{path}/{name}"
 
 
-def _new_repository(git: Git, commit: str, *arguments: str) -> None:
-    """Make an empty repository for the kind of ids that a commit has."""
-    kind = "sha256" if len(commit) == 64 else "sha1"
-    git.run("init", "--quiet", "--template=", f"--object-format={kind}", *arguments)
-
-
 def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
     """Read name and address of each submodule by its path, as the commit's own `.gitmodules` has them."""
     listed = git.line("config", "--blob", f"{commit}:.gitmodules", "-z", "--list", cwd=bare) or ""
@@ -164,7 +158,7 @@ def _submodule(
     if source.depth >= _DEEPEST:
         raise CannotCheckOut(reason, f"submodules are nested more than {_DEEPEST} deep")
     bare = clone.home / f"module-{len(list(clone.home.glob('module-*')))}.git"
-    _new_repository(git, commit, "--bare", str(bare))
+    git.init(commit, "--bare", str(bare))
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
     has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
@@ -498,13 +492,12 @@ class Side:
                 continue
             try:
                 with os.scandir(place) as entries:
-                    for entry in entries:
+                    for entry in (entry for entry in entries if entry.name != "__pycache__"):
                         status = entry.stat(follow_symlinks=False)
                         # Of a directory an installer changes the identity: bytecode comes into it.
                         is_folder = entry.is_dir(follow_symlinks=False)
                         content = (0, 0) if is_folder else (status.st_size, status.st_mtime_ns)
-                        if entry.name != "__pycache__":
-                            yield entry.path, (status.st_mode, status.st_ino, *content)
+                        yield entry.path, (status.st_mode, status.st_ino, *content)
             except OSError:
                 continue
 
