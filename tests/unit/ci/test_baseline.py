@@ -56,10 +56,7 @@ def ground(*wanted: str) -> Ground:
     return Ground(place=None, clone=None, wanted=wanted or ("shop",), remedy=remedy)
 
 
-def search(
-    *runs: EarlierRun,
-    wanted: tuple[str, ...] = ("shop",),
-) -> Search:
+def search(*runs: EarlierRun, wanted: tuple[str, ...] = ("shop",)) -> Search:
     return find_baselines(lambda _: runs, ground(*wanted))
 
 

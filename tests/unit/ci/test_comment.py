@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline, publish
-from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
 from agent_eval.ci.platforms.rest import Connector
@@ -41,8 +40,9 @@ def say(
 ) -> Published:
     """Publish a comment of an evaluation; the fields are those of its marker."""
     marker = Marker(**{"comment_id": "default", "sha": NEW, "run_id": 500, "attempt": 1, **fields})  # type: ignore[arg-type]
-    words = comment_words(GITHUB, from_fork=fork)
-    return publish(comments_of(github, author), marker, f"{marker}\n{text}", words=words)
+    refused = GITHUB.remedies.write_from_fork if fork else GITHUB.remedies.write_comment
+    comments, body = comments_of(github, author), f"{marker}\n{text}"
+    return publish(comments, marker, body, words=GITHUB.words, refused=refused)
 
 
 def lines(github: FakeGitHub) -> list[str]:
