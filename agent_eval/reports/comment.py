@@ -292,7 +292,7 @@ def _sentence(text: str, limit: int, *, begins_line: bool = True) -> Markdown:
 
 @jinja2.pass_context
 def _name(context: Context, text: str) -> Markdown:
-    return Markdown(code_span(text, limit=context["detail"].quote))
+    return Markdown(context["detail"].code(text))
 
 
 @jinja2.pass_context
