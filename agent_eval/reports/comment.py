@@ -22,7 +22,7 @@ from agent_eval.reports.blocks import named, names
 from agent_eval.reports.cases import in_full
 from agent_eval.reports.counts import fallen, judging_words, not_judged, passing, rates
 from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.layout import templates
+from agent_eval.reports.layout import Markdown, templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from agent_eval.reports.parts import SIGNS, State, Story
 from agent_eval.reports.replay import replay_blocks
@@ -38,10 +38,6 @@ _BOXES: Mapping[State, str] = {
 }
 _SHORTEST_SENTENCE = 240
 """Characters of a sentence that are shown however little room there is."""
-
-
-class Markdown(Markup):
-    """Text that is markdown already, and that the template does not escape."""
 
 
 def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
@@ -296,7 +292,7 @@ def _sentence(text: str, limit: int, *, begins_line: bool = True) -> Markdown:
 
 @jinja2.pass_context
 def _name(context: Context, text: str) -> Markdown:
-    return Markdown(code_span(text, limit=context["detail"].quote))
+    return Markdown(context["detail"].code(text))
 
 
 @jinja2.pass_context

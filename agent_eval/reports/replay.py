@@ -7,7 +7,6 @@ from typing import Any
 
 from agent_eval.reports.blocks import bullets, folded
 from agent_eval.reports.detail import Detail
-from agent_eval.text.escape import code_span
 from agent_eval.text.numbers import count
 
 _PARTS = (
@@ -53,7 +52,7 @@ def _line(item: Any, detail: Detail) -> str:
     """Write one difference: what it is of, what the pack says, and what is so now."""
 
     def quoted(value: Any) -> str:
-        return code_span(value if isinstance(value, str) else str(value), limit=detail.quote)
+        return detail.code(str(value))
 
     if not isinstance(item, dict):
         return quoted(item)

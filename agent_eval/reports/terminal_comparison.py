@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, Metric, RunReference, Tally
 from agent_eval.reports.blocks import pair
+from agent_eval.reports.cases import CRITERIA_SHOWN, worse_criteria
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.parts import Finding, State, Story
@@ -22,7 +23,6 @@ from agent_eval.reports.terminal import (
     shown_name,
     wrapped,
 )
-from agent_eval.reports.turns import conversation_lines
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -48,6 +48,7 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
     """Render the result of `compare`: what moved, which cases regressed, where the comparison is."""
     overview, run = comparison.overview, comparison.candidate
     suite = SuiteReport(slug="", suite_path="", decision=undecided(run), candidate=run, comparison=comparison)
+    less_often = [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in fallen(comparison)]
     lines = [
         painted(
             f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
@@ -59,7 +60,8 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
         *_moved_rates(comparison),
         *wrapped((clean(text) for _, text in case_sets(suite)), rest="  "),
         *_regressed(comparison),
-        *_less_often(comparison),
+        *(["Pass less often:", *less_often[:CASES_SHOWN]] if less_often else []),
+        *([f"  and {more:,} more"] if (more := len(less_often) - CASES_SHOWN) > 0 else []),
         f"Comparison: {shown_name(path, 1000)}",
     ]
     return joined(lines)
@@ -94,19 +96,15 @@ def _regressed(comparison: Comparison) -> list[str]:
         conversation = conversations.pop(row.case_id, None)
         # One conversation is enough for a screen; all of them are in the comparison.
         if conversation is not None:
-            lines += conversation_lines(conversation)
+            judges = dict.fromkeys(each.judge_id for each in conversation.criteria)
+            worse = [each for judge_id in judges for each in worse_criteria(conversation, judge_id)]
+            for each in worse[:CRITERIA_SHOWN]:
+                words = f"{shown_name(each.criterion, 120)}: {clean(each.reason, limit=200)}"
+                lines += wrapped([words], first="    - ", rest="      ")
             conversations.clear()
     if len(rows) > CASES_SHOWN:
         lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
     return ["Regressed:", *lines] if lines else []
-
-
-def _less_often(comparison: Comparison) -> list[str]:
-    rows = fallen(comparison)
-    lines = [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:CASES_SHOWN]]
-    if len(rows) > CASES_SHOWN:
-        lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
-    return ["Pass less often:", *lines] if lines else []
 
 
 def gate_text(
