@@ -245,9 +245,7 @@ def test_a_pipeline_that_buildkite_cannot_read_is_not_uploaded(text: str) -> Non
     ],
 )
 @pytest.mark.parametrize("template", ["gitlab.yml", "gitlab-pip.yml"])
-def test_the_evidence_of_gitlab_names_the_image_of_the_job(
-    environ: dict[str, str], image: str, template: str
-) -> None:
+def test_gitlabs_evidence_names_the_jobs_image(environ: dict[str, str], image: str, template: str) -> None:
     job = yaml.safe_load((TEMPLATES / template).read_text())["agent-eval"]
     script = [line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_LABEL"') for line in job["script"]]
     done = subprocess.run(["/bin/sh", "-ec", "\n".join(script)], env=environ, capture_output=True, check=True)
@@ -270,9 +268,7 @@ WITH_INPUTS = {
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_init_writes_the_template_which_leaves_what_is_judged_and_decided_to_the_settings(
-    platform: str,
-) -> None:
+def test_init_writes_the_template_which_leaves_what_is_decided_to_the_settings(platform: str) -> None:
     bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
     text = (TEMPLATES / {"workflow.yml": "github.yml"}.get(bundled, bundled)).read_text(encoding="utf-8")
     assert text == (ROOT / "agent_eval" / "demo" / "starter" / bundled).read_text(encoding="utf-8")

@@ -69,9 +69,7 @@ def run_pytest(place: Path, *arguments: str, full: bool = False) -> Record:
     return read_records(place / "records")
 
 
-def test_tests_are_counted_by_the_reason_for_which_they_were_skipped__in_processes_that_ignore_sigint(
-    tmp_path: Path,
-) -> None:
+def test_skipped_tests_are_counted_by_reason__in_processes_that_ignore_sigint(tmp_path: Path) -> None:
     """As a shell starts its background jobs: a test among them wants to be interrupted all the same."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -127,9 +127,7 @@ def test_an_old_pack_verifies_and_is_said_to_hold_what_it_held(pack: str, comman
 
 @pytest.mark.parametrize("into", ["compact", "expand"])
 @pytest.mark.parametrize("pack", PACKS)
-def test_an_old_pack_converts_to_the_bytes_it_converted_to(
-    pack: str, into: str, command: Command, place: Path
-) -> None:
+def test_old_pack_converts_to_the_same_bytes(pack: str, into: str, command: Command, place: Path) -> None:
     converted = command("pack", into, "--run", f"../packs/{pack}", "--out", "../converted")
     expect(f"{into}/{pack}.json", pretty(converted))  # The digest of the manifest stands for every file.
     assert command("pack", "verify", "--run", "../converted")["left_behind"] == []
@@ -153,7 +151,7 @@ def run_part(pack: Path) -> dict[str, str]:
     return {name: what for name, what in tree(pack).items() if not name.startswith(("compare", "derived"))}
 
 
-def test_old_packs_compare_gate_and_report_as_they_did(
+def test_old_packs_compare_as_they_did(
     command: Command, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_EVAL_CLOCK", COMPARED)
@@ -188,9 +186,7 @@ DECIDED = {
 
 
 @pytest.mark.parametrize("name", DECIDED)
-def test_an_old_comparison_is_decided_on_and_reported_as_it_was(
-    name: str, command: Command, place: Path
-) -> None:
+def test_old_comparison_is_decided_and_reported_as_it_was(name: str, command: Command, place: Path) -> None:
     options = DECIDED[name].split()
     compared = ("--compare", str(place / "packs" / "candidate" / "compare" / "baseline_delta.json"))
     decision, report = place / "decision.json", place / "report.md"
@@ -250,9 +246,7 @@ def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Pat
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "1.2.0"])
-def test_every_released_pack_replays_in_an_environment_that_may_have_drifted(
-    version: str, command: Command
-) -> None:
+def test_every_released_pack_replays_in_a_drifted_environment(version: str, command: Command) -> None:
     packs = COMPLETE if version == OLD.name else WRITTEN_BY
     drift = [word for key in ENVIRONMENT for word in ("--allow-env-drift", key)]
     for pack in packs:
@@ -416,9 +410,7 @@ def write_again(pack: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", ["baseline", "candidate"])
-def test_a_pack_compares_with_the_same_run_of_an_earlier_version(
-    pack: str, command: Command, place: Path
-) -> None:
+def test_pack_compares_with_the_same_run_of_an_earlier_one(pack: str, command: Command, place: Path) -> None:
     """Nothing but the version and the judges' words differ, so nothing has changed."""
     now = str(CURRENT / "packs" / pack)
     command("compare", "--baseline", f"../packs/{pack}", "--candidate", now, "--out", "../delta.json")

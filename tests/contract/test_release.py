@@ -131,9 +131,7 @@ def test_every_place_states_the_same_version_and_the_changelog_has_notes_for_it(
 
 
 @pytest.mark.parametrize("name", [name for name in PLACES if name != "action.yml"])
-def test_a_place_that_was_forgotten_is_named_and_a_version_without_a_date_not_released(
-    checkout: Path, name: str
-):
+def test_a_forgotten_place_is_named_and_a_version_without_a_date_not_released(checkout: Path, name: str):
     path = checkout / name
     path.write_text(path.read_text().replace(str(OURS), "7.8.9"))
     with pytest.raises(CannotRelease, match=re.escape("CHANGELOG.md" if "CHANGE" in name else "state")):

@@ -373,9 +373,7 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("where", UNKNOWN_JUDGE)
-def test_a_judge_that_is_not_there_is_refused_before_the_agent_is_paid_for(
-    where: str, runner: Runner
-) -> None:
+def test_judge_that_is_not_there_is_refused_before_the_agent_is_paid_for(where: str, runner: Runner) -> None:
     inputs, files = UNKNOWN_JUDGE[where]
     paid = runner.root / "paid"
     write(runner, f"open({str(paid)!r}, 'a').write('.')\n")

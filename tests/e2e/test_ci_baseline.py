@@ -97,7 +97,7 @@ def tampered(evidence: Step, change: str) -> bytes:
 
 
 @pytest.mark.parametrize("change", ["verdict changed", "manifest is no JSON"])
-def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
+def test_tampered__gives_way_to_the_next(
     runner: Runner, github: FakeGitHub, evidence: Step, change: str
 ) -> None:
     github.add_artifact(400, tampered(evidence, change))
@@ -150,7 +150,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
-def test_artifact__that_is_not_what_main_left_is_refused_loudly(
+def test_artifact__not_as_main_left_it_is_refused(
     runner: Runner, github: FakeGitHub, evidence: Step, what: str
 ) -> None:
     if what in UNVERIFIED:
@@ -183,7 +183,7 @@ def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence
         ("other suite", "no evidence of"),
     ],
 )
-def test_named_run__that_cannot_be_used_is_an_error(
+def test_named_run__of_no_use_is_an_error(
     runner: Runner, github: FakeGitHub, evidence: Step, prepare: str, said: str
 ) -> None:
     github.add_run(333, fork=prepare == "fork")
@@ -245,7 +245,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
-def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
+def test_storage__that_refuses_gives_way_to_an_older_run(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)

@@ -16,7 +16,7 @@ def on_main(runner: Runner, run_id: int, event: str = "push", bad: tuple[int, ..
     return step
 
 
-def test_a_change_in_the_merge_queue_is_held_to_main_and_is_no_baseline_of_it(
+def test_a_change_in_the_queue_is_held_to_main_and_no_baseline_of_it(
     runner: Runner, github: FakeGitHub
 ) -> None:
     on_main(runner, BASE_BRANCH_RUN)

@@ -100,7 +100,7 @@ def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, agent: Deplo
     )
 
 
-def test_an_agent_that_answers_503_itself_is_not_excused(
+def test_own_503_excuses_no_agent(
     runner: Runner, github: FakeGitHub, agent: Deployed, mains: Deployed
 ) -> None:
     baseline(runner, agent)

@@ -173,7 +173,6 @@ def ci(
     with platform(name, tmp_path, below_a_path=below_a_path) as made:
         monkeypatch.chdir(made.workspace)
         yield made
-        assert made.violations == []
 
 
 @crossed(name=PLATFORMS, situation=SITUATIONS)

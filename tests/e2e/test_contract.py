@@ -37,9 +37,7 @@ def asked(contract: Contract) -> FakeGitHub:
         ("GET", "/actions/workflows/77/runs?status=finished", None, "status"),
     ],
 )
-def test_request__that_is_not_documented(
-    asked: FakeGitHub, method: str, path: str, body: Any, said: str
-) -> None:
+def test_request__not_documented(asked: FakeGitHub, method: str, path: str, body: Any, said: str) -> None:
     with asked as github:
         assert ask(github, method, path, body).status_code == 422
         assert any(said in violation for violation in github.violations), github.violations

@@ -123,7 +123,7 @@ def test_an_error_is_out_of_the_score_and_in_the_pass_rate(terminal: Terminal) -
     assert (result["error_tests"], result["pass_rate"], result["score"]) == (1, 1.0, 100.0)
 
 
-def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
+def test_a_key_that_is_not_set_or_not_allowed_ends_2(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AUI_API_KEY")
@@ -351,7 +351,7 @@ def test_a_run_that_is_refused_leaves_no_directory(
     assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
 
 
-def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
+def test_what_the_later_api_does_not_record_is_not_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = json.loads(bundled_suite("demo:hr").read_text())

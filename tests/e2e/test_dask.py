@@ -96,9 +96,7 @@ def on(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", ["compact", "files"])
-def test_a_cluster_writes_the_same_pack_as_this_machine(
-    tmp_path: Path, cluster: Cluster, layout: str
-) -> None:
+def test_cluster_writes_the_same_pack_as_this_machine(tmp_path: Path, cluster: Cluster, layout: str) -> None:
     suite(tmp_path)
     here = run(tmp_path, "here", "--set", f"evidence.layout={layout}").json()
     there = run(tmp_path, "there", "--set", f"evidence.layout={layout}", *on(cluster)).json()

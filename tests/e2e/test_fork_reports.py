@@ -99,7 +99,7 @@ def left(github: FakeGitHub, root: Path, *cases: dict[str, Any], **fields: Any) 
 # What it does
 
 
-def test_the_comment_says_what_got_worse_and_whose_evidence_that_is(
+def test_comment_says_what_got_worse_by_whose_word(
     runner: Runner, change: FakeGitHub, tmp_path: Path
 ) -> None:
     left(change, tmp_path, *orders(bad=(2,)))
@@ -150,9 +150,7 @@ def test_the_evidence_is_neither_kept_nor_offered(runner: Runner, change: FakeGi
     assert not list(runner.workspace.rglob("manifest.json"))
 
 
-def test_a_report_on_an_older_run_leaves_the_newer(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_report_on_an_older_run_leaves_the_newer(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
     left(change, tmp_path, *orders(bad=(2,)))
     newer = f"<!-- agent-eval id=default sha={HEAD_SHA} run={OWN_RUN + 1} attempt=1 -->\n\nnewer"
     change.add_comment(PULL, newer)
@@ -208,7 +206,7 @@ def test_no_comment_is_written_where_the_pull_request_is_not_certain(
     assert "order-2" in step.summary
 
 
-def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
+def test_pull_request_of_the_evidence_gets_nothing(
     runner: Runner, change: FakeGitHub, tmp_path: Path
 ) -> None:
     """The archive has the files in which other recipes pass on the number of a pull request."""
@@ -373,9 +371,7 @@ def test_a_run_without_evidence_is_said_to_have_none(
     assert words in change.bodies(PULL)[0]
 
 
-def test_evidence_that_differs_from_the_recorded_digest_is_refused(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_evidence_of_another_digest_is_refused(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
     pack = pack_of(tmp_path / "fork", *orders())
     change.add_artifact(OWN_RUN, bundle(tmp_path, {"shop": pack}), digest=f"sha256:{'0' * 64}")
     step = runner.report()
@@ -492,9 +488,7 @@ def test_no_forks_run_nor_report_is_a_baseline(runner: Runner, change: FakeGitHu
     assert step.outcome == "failed"
 
 
-def test_a_comment_of_another_with_our_marker_stays(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_comment_of_another_with_our_marker_stays(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
     spoofed = f"<!-- agent-eval id=default sha={HEAD_SHA} run=999 attempt=1 -->\n\n## passed"
     change.add_comment(PULL, spoofed, author="mallory")
     left(change, tmp_path, *orders(bad=(2,)))

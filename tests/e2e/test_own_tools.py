@@ -194,7 +194,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_call_that_ends_the_attempt_is_not_undone_by_a_good_answer(
+def test_no_good_answer_undoes_an_end_by_a_call(
     call: str, flag: list[str], kind: str, tmp_path: Path
 ) -> None:
     body = (

@@ -94,9 +94,7 @@ def test_set_reaches_what_has_no_flag_and_names_the_nearest_key(place: Path) -> 
         ("ci: {comment: sometimes}", "ci.comment"),
     ],
 )
-def test_a_wrong_value_is_refused_also_by_commands_that_do_not_read_it(
-    place: Path, wrong: str, told: str
-) -> None:
+def test_wrong_value_is_refused_by_commands_that_do_not_read_it(place: Path, wrong: str, told: str) -> None:
     (place / "agent-eval.yml").write_text(f"suites: suites/*.yaml\n{wrong}\n")
     for command in (("run",), ("plan", "demo:hr"), ("gate", "--run", "x"), ("ci",)):
         assert told in refused(place, *command).err

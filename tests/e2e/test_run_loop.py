@@ -107,9 +107,7 @@ def test_the_agent_gets_what_it_needs_and_no_more(tmp_path: Path) -> None:
     ],
 )
 @WHOLE_JOB
-def test_an_agent_that_fails_is_an_error_and_costs_no_other_case(
-    tmp_path: Path, body: str, kind: str
-) -> None:
+def test_agent_that_fails_is_an_error_and_costs_no_other_case(tmp_path: Path, body: str, kind: str) -> None:
     cases = [{"case_id": name, "regex_patterns": ["fine"]} for name in ("a", "b", "c")]
     lines = f"if task['case_id'] == 'b':\n    {body}\nelse:\n    {say(repr('fine'))}"
     limits = [

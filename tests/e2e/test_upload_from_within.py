@@ -26,7 +26,7 @@ def pushed(runner: Runner, environ: dict[str, str], **inputs: str) -> Step:
     return runner.push(environ=environ, **{**WANTED, **inputs})
 
 
-def test_what_a_step_uploads_is_the_baseline_of_a_later_run(
+def test_uploaded_it_is_a_later_baseline(
     runner: Runner, github: FakeGitHub, service: FakeArtifactService
 ) -> None:
     step = pushed(runner, service.environ)
@@ -88,7 +88,7 @@ def test_an_upload_that_fails_is_said_at_the_top_and_decides_nothing(
     assert step.archive
 
 
-def test_a_broken_connection_to_the_storage_is_tried_again(
+def test_broken_connection_is_tried_again(
     runner: Runner, github: FakeGitHub, service: FakeArtifactService
 ) -> None:
     service.faults = [Fault("PUT", "", 503, headers={"Retry-After": "0"})]

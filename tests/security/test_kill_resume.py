@@ -178,7 +178,7 @@ def until_something_is_done(place: Path) -> None:
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @WHOLE_JOB
-def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
+def test_interrupted_it_keeps_trials_and_says_how_to_go_on(
     place: Path, sent: signal.Signals, code: int
 ) -> None:
     process = start(place, "out")

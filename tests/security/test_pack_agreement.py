@@ -106,9 +106,7 @@ def test_a_pack_that_contradicts_itself_is_refused(pack: Path, trick: str) -> No
         ("judges/policy.json", lambda rows: rows[0].pop()),
     ],
 )
-def test_files_that_repeat_cases_must_say_the_same(
-    pack: Path, name: str, change: Callable[[list[Any]], object]
-) -> None:
+def test_files_repeat_cases_faithfully(pack: Path, name: str, change: Callable[[list[Any]], object]) -> None:
     files = pack.with_name("files")
     convert_pack(pack, files, layout="files")
     open_pack(files)

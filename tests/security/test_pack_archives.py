@@ -66,9 +66,7 @@ ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks_are_refused_and_leave_nothing_on_disk(
-    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attacks_leave_nothing_on_disk(tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     members = (
         ATTACKS[attack] if "within an archive" in attack else [*pack_members(tmp_path), *ATTACKS[attack]]
     )

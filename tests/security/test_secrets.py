@@ -129,9 +129,7 @@ def test_replacements_are_counted_over_all_parts_of_a_suite(tmp_path: Path) -> N
         ("postgres", "query_postgres"),
     ],
 )
-def test_a_password_that_is_one_of_our_words_or_an_ordinary_one_breaks_nothing(
-    word: str, tool: str, tmp_path: Path
-) -> None:
+def test_password_that_is_a_word_of_ours_breaks_nothing(word: str, tool: str, tmp_path: Path) -> None:
     assert run(tmp_path, make_case("a", tool), secret=word).code == 0
     assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
     assert word != "postgres" or leaks(tmp_path / "pack", word) == []

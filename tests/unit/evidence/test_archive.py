@@ -118,7 +118,7 @@ def test_the_bundle_within_an_artifact_is_found(tmp_path: Path, packs: dict[str,
     ],
     ids=["at the root", "at any depth", "beside a manifest of another program"],
 )
-def test_packs_are_found_where_they_lie(
+def test_packs_are_found(
     tmp_path: Path, packs: dict[str, Path], slug: str, prefix: str, beside: list[Member]
 ) -> None:
     opened = open_bundle(zipped(tmp_path / "a.zip", *below(packs["shop"], prefix), *beside))

@@ -131,9 +131,7 @@ def test_latency_is_the_sum_of_the_events() -> None:
         ("yesterday", "today", None),
     ],
 )
-def test_latency_else_is_the_time_between_first_and_last(
-    first: str, last: str, milliseconds: float | None
-) -> None:
+def test_latency_else_is_from_first_to_last(first: str, last: str, milliseconds: float | None) -> None:
     trace = [said(ts=first), said(ts=None), said(ts="garbage"), said(ts=last)]
     assert row(trace)["latency_ms"] == milliseconds
     assert row(trace[:1])["latency_ms"] is None
@@ -171,9 +169,7 @@ _events = st.fixed_dictionaries(
 
 
 @given(st.lists(_events, max_size=6), st.dictionaries(st.sampled_from(["usage", "model", "cost_usd"]), _json))
-def test_every_case_has_a_row_that_is_valid_and_writable(
-    trace: list[dict[str, Any]], metadata: dict[str, Any]
-) -> None:
+def test_every_case_has_a_valid_row(trace: list[dict[str, Any]], metadata: dict[str, Any]) -> None:
     found = row(trace, metadata=metadata)
     assert CaseIndex.model_validate(found).to_json() == found
     assert dumps(found)
