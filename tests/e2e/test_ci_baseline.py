@@ -270,7 +270,7 @@ def test_storage__that_refuses_everything_is_an_outage(runner: Runner, evidence:
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    github.prefix = "/api/v3"
+    github.below = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("GET", "^/user$") == 1

@@ -100,14 +100,12 @@ def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, agent: Deplo
     )
 
 
-def test_own_503_excuses_no_agent(
-    runner: Runner, github: FakeGitHub, agent: Deployed, mains: Deployed
-) -> None:
+def test_own_503_excuses_no_agent(runner: Runner, agent: Deployed, mains: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = down_for(4)
     step = changed(runner, agent, agent_gateway="false", base_agent=mains.url)
     assert (step.code, step.outcome) == (1, "failed"), step.log
-    assert "1 case broke" in github.bodies(PULL)[0]
+    assert "1 case broke" in runner.github.bodies(PULL)[0]
 
 
 def test_a_gateway_that_comes_with_the_change_holds_once_merged(runner: Runner, agent: Deployed) -> None:

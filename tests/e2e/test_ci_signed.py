@@ -90,9 +90,7 @@ def test_what_a_later_step_signs_is_written_on_request(runner: Runner, signed: S
 
 @pytest.mark.parametrize("kind", ["unsigned", "another key", "another commit"])
 @WHOLE_JOB
-def test_wrongly_signed_baseline_is_not_used(
-    runner: Runner, github: FakeGitHub, signed: Step, kind: str
-) -> None:
+def test_wrongly_signed_baseline_is_not_used(runner: Runner, signed: Step, kind: str) -> None:
     if kind == "another commit":
         # What a change signed, in the place of main's.
         runner.upload(runner.pull_request(signing_key=PEM), 400)
@@ -107,7 +105,7 @@ def test_wrongly_signed_baseline_is_not_used(
         "another key": "was not signed by a trusted key",
         "another commit": f"not of `{BASE_SHA}`",
     }[kind]
-    assert why in github.bodies(PULL)[0]
+    assert why in runner.github.bodies(PULL)[0]
 
 
 def test_an_older_signed_baseline_stands_in(runner: Runner, github: FakeGitHub, signed: Step) -> None:

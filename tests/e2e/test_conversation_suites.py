@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -314,21 +310,6 @@ def test_shards_are_merged_to_the_run_that_was_divided(terminal: Terminal) -> No
     merged = terminal.done("merge", "3", "1", "2", "--out", "merged")
     assert merged["summary"]["judge_counts"] == whole["summary"]["judge_counts"]
     terminal.unchanged("whole", "merged")
-
-
-def test_a_run_that_was_interrupted_goes_on_where_it_stopped(terminal: Terminal) -> None:
-    words = terminal.command("run", "demo:hr", "--out", "pack", "--parallel", "1")
-    program = subprocess.Popen([sys.executable, "-m", "agent_eval", *words], stderr=subprocess.DEVNULL)
-    journal = Path("pack.journal")
-    while program.poll() is None and not (journal.exists() and journal.stat().st_size > 20_000):
-        time.sleep(0.005)
-    program.send_signal(signal.SIGKILL)
-    program.wait()
-    result = terminal.done(*words, "--resume")
-    assert result["summary"]["passed_cases"] == TESTS
-    assert 0 < result["resumed_cases"] <= TESTS
-    terminal.run_hr("whole")
-    terminal.unchanged("whole", "pack")
 
 
 @pytest.mark.parametrize(

@@ -158,17 +158,6 @@ def last_line(text: str) -> dict[str, Any]:
     return error
 
 
-def test_a_run_that_stopped_at_its_limit_ends_in_one_line_of_json(place: Path) -> None:
-    (place / "agent.py").write_text(SLOW)
-    agent = ["--agent-command", f"{sys.executable} -S -E agent.py", "--max-run-cost", "1"]
-    ended = agent_eval(*RUN, "--format", "json", *agent, cwd=place)
-    error = last_line(ended.err)
-    assert (ended.code, error["code"]) == (4, "ended")
-    assert "cost limit" in error["message"]
-    assert "--resume" in error["details"]["remedy"]
-    assert json.loads(ended.out)["complete"] is False
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("agent", [True, False])
 def test_a_signal_ends_a_command_in_one_line_of_json(agent: bool, sent: signal.Signals, place: Path) -> None:

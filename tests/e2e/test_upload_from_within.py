@@ -26,12 +26,10 @@ def pushed(runner: Runner, environ: dict[str, str], **inputs: str) -> Step:
     return runner.push(environ=environ, **{**WANTED, **inputs})
 
 
-def test_uploaded_it_is_a_later_baseline(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_uploaded_it_is_a_later_baseline(runner: Runner, service: FakeArtifactService) -> None:
     step = pushed(runner, service.environ)
     assert step.code == 0
-    ((run, row, data),) = github.artifacts.values()
+    ((run, row, data),) = runner.github.artifacts.values()
     assert (run, row["name"], data) == (BASE_BRANCH_RUN, "agent-eval-evidence", step.archive)
     assert "Uploaded the evidence" in step.log
     assert "S3cret" not in step.log + step.summary
@@ -88,11 +86,9 @@ def test_an_upload_that_fails_is_said_at_the_top_and_decides_nothing(
     assert step.archive
 
 
-def test_broken_connection_is_tried_again(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_broken_connection_is_tried_again(runner: Runner, service: FakeArtifactService) -> None:
     service.faults = [Fault("PUT", "", 503, headers={"Retry-After": "0"})]
     step = pushed(runner, service.environ)
     assert "Uploaded the evidence" in step.log
-    assert len(github.artifacts) == 1
+    assert len(runner.github.artifacts) == 1
     assert SERVICE.endswith("ArtifactService")

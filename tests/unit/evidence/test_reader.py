@@ -88,14 +88,6 @@ def test_a_long_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
         open_pack(root)
 
 
-def test_artifacts_of_cases_are_part_of_the_pack(tmp_path: Path) -> None:
-    root = make_pack(tmp_path / "p", [make_result("a")])
-    (root / "cases/a/artifacts/logs").mkdir(parents=True)
-    (root / "cases/a/artifacts/logs/out.txt").write_bytes(b"hello")
-    seal(root, make_config(), layout="files", case_ids=["a"])
-    assert open_pack(root).read("cases/a/artifacts/logs/out.txt") == b"hello"
-
-
 @LAYOUTS
 def test_a_pack_without_cases_is_a_pack(tmp_path: Path, layout: str) -> None:
     pack = open_pack(make_pack(tmp_path / "p", [], cases=[], layout=layout))
