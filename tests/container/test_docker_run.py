@@ -112,14 +112,9 @@ def test_every_command_of_the_guide_leaves_its_files_to_the_caller(
     ]
     environ = install(image, tmp_path / "programs", user=USER)
     done = subprocess.run(
-        ["bash", "-xuc", "\n".join(steps)],
-        cwd=workspace,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
+        ["bash", "-xuc", "\n".join(steps)], cwd=workspace, env=environ, capture_output=True, text=True,
+        check=False, timeout=TIMEOUT,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "agent-eval-gate" in done.stdout
     for name in ("runs/change/manifest.json", "evaluations", "agent-eval-out"):

@@ -59,13 +59,9 @@ def jenkins(name: str) -> list[str]:
 
 
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
-    "buildkite.yml": buildkite,
-    "buildkite-pip.yml": buildkite,
-    "circleci.yml": circleci,
-    "circleci-pip.yml": circleci,
-    "Jenkinsfile": jenkins,
-    "Jenkinsfile-pip": jenkins,
-}
+    "buildkite.yml": buildkite, "buildkite-pip.yml": buildkite, "circleci.yml": circleci,
+    "circleci-pip.yml": circleci, "Jenkinsfile": jenkins, "Jenkinsfile-pip": jenkins,
+}  # fmt: skip
 
 
 class InShell:
@@ -96,23 +92,15 @@ class InShell:
         """Run the script as the platforms do: bash, stopping at the first failure."""
         coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
         own = {
-            "PATH": f"{self.programs}:{environ['PATH']}",
-            "AGENT_EVAL_PACKAGE": "agent-eval.whl",
-            "ACCOUNT_USR": "ci",
-            "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
-            "SECRET_OF_THE_HOST": "not for the container",
-            **self.more,
-        }
+            "PATH": f"{self.programs}:{environ['PATH']}", "AGENT_EVAL_PACKAGE": "agent-eval.whl",
+            "ACCOUNT_USR": "ci", "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
+            "SECRET_OF_THE_HOST": "not for the container", **self.more,
+        }  # fmt: skip
         done = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", self.script],
-            env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"},
-            pass_fds=self.inherited,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"}, pass_fds=self.inherited,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
+        )  # fmt: skip
         return done.returncode, done.stdout
 
 
@@ -207,10 +195,8 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
         monkeypatch.chdir(runner.repository.top)
         shell.more = {
             "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py",
-            "AGENT_EVAL_AGENT_ENV": "AGENT_KEY",
-            "AGENT_KEY": "k-1",
-            "AGENT_EVAL_MIN_PASS_RATE": "1",
-        }
+            "AGENT_EVAL_AGENT_ENV": "AGENT_KEY", "AGENT_KEY": "k-1", "AGENT_EVAL_MIN_PASS_RATE": "1",
+        }  # fmt: skip
         ran = push(400)
         assert ran.code == ExitCode.OK, ran.log
         assert "k-1" not in ran.log

@@ -52,19 +52,12 @@ def run_pytest(place: Path, *arguments: str, full: bool = False) -> Record:
     (place / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow:\n")
     (place / "records").mkdir(exist_ok=True)
     environ = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "CI": str(full).lower(),
-        RECORDS: str(place / "records"),
-    }
+        **os.environ, "PYTHONPATH": str(ROOT), "CI": str(full).lower(), RECORDS: str(place / "records"),
+    }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *WITHOUT, *arguments],
-        cwd=place,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", "-q", *WITHOUT, *arguments], cwd=place, env=environ,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return read_records(place / "records")
 

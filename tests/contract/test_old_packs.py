@@ -41,17 +41,11 @@ LOOP_JUDGES = ("policy", "regex", "retry_storm", "repair_path")
 DEFAULT_JUDGES = RECORDED_JUDGES[:5]
 LOOP = (*LOOP_JUDGES, "execution")
 JUDGED_BY = {
-    "baseline": RECORDED_JUDGES,
-    "candidate": RECORDED_JUDGES,
-    "merged": DEFAULT_JUDGES,
-    "shard-1": DEFAULT_JUDGES,
-    "shard-2": DEFAULT_JUDGES,
-    "agent": LOOP,
-    "agent-without-repairs": LOOP,
-    "function": (*DEFAULT_JUDGES, "execution"),
-    "rejudged": ("regex", "loop_guard"),
+    "baseline": RECORDED_JUDGES, "candidate": RECORDED_JUDGES, "merged": DEFAULT_JUDGES,
+    "shard-1": DEFAULT_JUDGES, "shard-2": DEFAULT_JUDGES, "agent": LOOP, "agent-without-repairs": LOOP,
+    "function": (*DEFAULT_JUDGES, "execution"), "rejudged": ("regex", "loop_guard"),
     "evidence.zip": ("policy", "regex", "json_schema", "prompt_injection"),
-}
+}  # fmt: skip
 """Judges of every pack on which something can be decided."""
 
 CONFIGURED = {"baseline", "candidate", "agent", "agent-without-repairs", "evidence.zip"}
@@ -401,11 +395,9 @@ def write_again(pack: str, place: Path) -> None:
     environ = {**PYTHON, "AGENT_EVAL_CLOCK": clock}
     program = [sys.executable, "-c", BY_POLICY, POLICIES.get(pack, "all")]
     ended = subprocess.run(
-        [*program, *shlex.split(command), "--out", "../again"],
-        cwd=place / "inputs",
-        env=environ,
+        [*program, *shlex.split(command), "--out", "../again"], cwd=place / "inputs", env=environ,
         capture_output=True,
-    )
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
 
 
@@ -423,15 +415,9 @@ def test_pack_compares_with_the_same_run_of_an_earlier_one(pack: str, command: C
 def test_every_field_of_a_conversation_is_judged_as_it_was(command: Command, place: Path) -> None:
     pack = CURRENT / "packs" / "conversation"
     command(
-        "rejudge",
-        "--run",
-        str(pack),
-        *CONVERSATION_JUDGES,
-        "--set",
-        "evidence.layout=files",
-        "--out",
+        "rejudge", "--run", str(pack), *CONVERSATION_JUDGES, "--set", "evidence.layout=files", "--out",
         "../again",
-    )
+    )  # fmt: skip
     before = verdicts(pack)
     assert without_added_fields(verdicts(place / "again"), before) == before
 

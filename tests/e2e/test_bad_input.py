@@ -287,11 +287,9 @@ def test_a_full_disk_while_comparing_into_a_pack_leaves_the_pack_whole(packs: Pa
     shutil.copytree(packs / "files", tmp_path / "packs")
     before = tree(tmp_path)
     ended = agent_eval(
-        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
-        cwd=tmp_path,
-        largest_file=500,
-        environ={"AGENT_EVAL_CLOCK": "2027-01-01T00:00:00+00:00"},
-    )
+        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"), cwd=tmp_path,
+        largest_file=500, environ={"AGENT_EVAL_CLOCK": "2027-01-01T00:00:00+00:00"},
+    )  # fmt: skip
     refused(ended, code=4)
     assert tree(tmp_path) == before
     assert agent_eval("pack", "verify", "--run", "packs/candidate", cwd=tmp_path).code == 0

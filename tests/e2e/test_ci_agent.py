@@ -127,13 +127,9 @@ def test_setup__installs_what_the_agent_needs_without_seeing_secrets(runner: Run
     setup = "printf 'one ' > installed\nenv | sort >> installed\n"
     environ = {"AGENT_API_KEY": "sk-of-the-agent", "INDEX_URL": "https://packages.example.org"}
     step = runner.pull_request(
-        agent_command=COMMAND,
-        setup_command=setup,
-        setup_env="INDEX_URL",
-        agent_env="AGENT_API_KEY",
-        min_pass_rate="1",
-        environ=environ,
-    )
+        agent_command=COMMAND, setup_command=setup, setup_env="INDEX_URL", agent_env="AGENT_API_KEY",
+        min_pass_rate="1", environ=environ,
+    )  # fmt: skip
     assert (step.code, step.outcome) == (0, "no-baseline")
     said = outputs(step)["order-1"]
     assert said.startswith("one ")
@@ -289,12 +285,9 @@ def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(runner: Ru
     script = (Said(calls=[("lookup_order", {"id": 1})]), Said(text="It was shipped."))
     with FakeOpenAi(*script) as model:
         step = runner.pull_request(
-            agent_openai_base_url=model.base_url,
-            agent_model="small",
-            system_prompt="prompt.txt",
-            min_pass_rate="1",
-            environ={"OPENAI_API_KEY": "sk-of-the-model"},
-        )
+            agent_openai_base_url=model.base_url, agent_model="small", system_prompt="prompt.txt",
+            min_pass_rate="1", environ={"OPENAI_API_KEY": "sk-of-the-model"},
+        )  # fmt: skip
     assert (step.code, step.outcome) == (0, "no-baseline"), step.log
     assert outputs(step) == {"order-1": "It was shipped."}
     assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -351,11 +344,8 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
                 {
                     "waivers": [
                         {
-                            "waiver_id": "w-1",
-                            "baseline_name": "main",
-                            "judge_id": "promt_injection",
-                            "reason": "noise",
-                            "approved_by": "ada",
+                            "waiver_id": "w-1", "baseline_name": "main", "judge_id": "promt_injection",
+                            "reason": "noise", "approved_by": "ada",
                             "created_at": "2026-01-14T10:00:00+00:00",
                         }
                     ]
@@ -368,7 +358,7 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"judge_config": "judges.json"},
         {"judges.json": '{"promt_injection": {"hard": true}}'},
     ),
-}
+}  # fmt: skip
 """By where a judge is named that does not exist: inputs, and files of the workspace."""
 
 

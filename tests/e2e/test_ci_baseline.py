@@ -136,12 +136,10 @@ def leading_out(evidence: Step) -> bytes:
 
 
 UNVERIFIED: dict[str, Callable[[Step], bytes]] = {
-    "empty": lambda _: b"",
-    "a bomb, in bounded memory": bomb,
-    "with a name that leads out": leading_out,
+    "empty": lambda _: b"", "a bomb, in bounded memory": bomb, "with a name that leads out": leading_out,
     "with a summary of other numbers": resealed,
     "of something else": lambda _: zipped({"readme.txt": b"hello"}),
-}
+}  # fmt: skip
 RECORDED: dict[str, tuple[dict[str, Any], str]] = {
     "made by another repository's code": ({"workflow_run": {"head_repository_id": 1}}, "another repository"),
     "too large": ({"size_in_bytes": MAX_ARCHIVE_BYTES + 1}, "too large"),

@@ -27,10 +27,8 @@ def test_a_change_in_the_queue_is_held_to_main_and_no_baseline_of_it(runner: Run
     # The queue's branch is of this repository; its run must not excuse the next change all the same.
     runner.upload(queued, IN_THE_QUEUE)
     runner.github.runs[IN_THE_QUEUE] |= {
-        "status": "completed",
-        "head_branch": "main",
-        "head_sha": sha("merge base"),
-    }
+        "status": "completed", "head_branch": "main", "head_sha": sha("merge base"),
+    }  # fmt: skip
     changed = runner.pull_request()
     assert changed.outcome == "failed"
     assert changed.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)

@@ -167,12 +167,9 @@ def test_a_judge_whose_model_does_not_answer_says_nothing_about_the_change(
     refusal = Said(status=status, headers={"Retry-After": "3600"})
     ruling = Said(text=RULING)
     inputs = {
-        "agent_url": agent.url,
-        "judge": "llm",
-        "provider": "openai",
-        "llm_model": "small",
+        "agent_url": agent.url, "judge": "llm", "provider": "openai", "llm_model": "small",
         "environ": {"LLM_API_KEY": "sk-of-the-judge"},
-    }
+    }  # fmt: skip
     with FakeOpenAi(ruling) as model:
         inputs["llm_base_url"] = model.base_url
         first = runner.push(**inputs)  # type: ignore[arg-type]

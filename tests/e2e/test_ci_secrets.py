@@ -28,11 +28,9 @@ def everything(step: Step, github: FakeGitHub, workspace: Path) -> dict[str, byt
     }
     found.update(unzipped(step.archive))
     texts = {
-        "log": step.log,
-        "summary": step.summary,
-        "outputs": json.dumps(step.outputs),
+        "log": step.log, "summary": step.summary, "outputs": json.dumps(step.outputs),
         "comments": "".join(github.bodies(PULL)),
-    }
+    }  # fmt: skip
     return found | {name: text.encode() for name, text in texts.items()}
 
 

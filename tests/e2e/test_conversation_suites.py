@@ -155,15 +155,11 @@ def without(kind: str, *required: str) -> list[dict[str, Any]]:
 
 
 REQUIRED = {
-    "tool_used": ("criterion", "toolName"),
-    "tool_not_used": ("toolName",),
-    "param_equals": ("paramName", "paramValue"),
-    "param_exists": ("paramName",),
-    "param_not_exists": ("paramName",),
-    "rule_triggered": ("ruleCode",),
-    "rule_not_triggered": ("ruleCode",),
-    "integration_called": ("integrationCode",),
-}
+    "tool_used": ("criterion", "toolName"), "tool_not_used": ("toolName",),
+    "param_equals": ("paramName", "paramValue"), "param_exists": ("paramName",),
+    "param_not_exists": ("paramName",), "rule_triggered": ("ruleCode",),
+    "rule_not_triggered": ("ruleCode",), "integration_called": ("integrationCode",),
+}  # fmt: skip
 SPECIFIED = json.loads(EXAMPLE.read_text())
 WRONG: dict[str, list[dict[str, Any]]] = {
     "a required field of the suite is missing": [

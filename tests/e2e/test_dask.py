@@ -45,13 +45,10 @@ def a_cluster(place: Path) -> Iterator[Cluster]:
 
     def start(*command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "dask", *command],
-            cwd=place,
-            env=environment({"DASK_TEMPORARY_DIRECTORY": str(place)}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
+            [sys.executable, "-m", "dask", *command], cwd=place,
+            env=environment({"DASK_TEMPORARY_DIRECTORY": str(place)}), stdin=subprocess.DEVNULL, stdout=log,
             stderr=log,
-        )
+        )  # fmt: skip
 
     local = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
     scheduler = start("scheduler", *local, "--port", "0")

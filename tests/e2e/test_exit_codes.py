@@ -94,13 +94,9 @@ def test_a_working_directory_that_is_gone_is_said(arguments: list[str], place: P
     (place / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && {SHELL_NAME}"
     ended = subprocess.run(
-        ["/bin/sh", "-c", command, "sh", *arguments],
-        cwd=place,
-        env=environment({"PYTHONPATH": str(REPOSITORY)}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+        ["/bin/sh", "-c", command, "sh", *arguments], cwd=place,
+        env=environment({"PYTHONPATH": str(REPOSITORY)}), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     if "-h" in arguments:
         assert ended.returncode == 0
         return

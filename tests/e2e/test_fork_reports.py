@@ -286,12 +286,10 @@ FORGED: dict[str, Callable[[Path], object]] = {
 
 ARCHIVES: dict[str, bytes] = {
     **{f"archive: {name}": zip_with(*members) for name, members in ATTACKS.items()},
-    "archive: bomb": bomb(),
-    "archive: no zip": b"<script>alert(1)</script>",
-    "archive: empty": b"",
+    "archive: bomb": bomb(), "archive: no zip": b"<script>alert(1)</script>", "archive: empty": b"",
     "archive: without a pack": zipped({"readme.md": b"hello"}),
     "archive: an archive in an archive in an archive": zipped({"a.zip": zipped({"b.zip": bomb()})}),
-}
+}  # fmt: skip
 
 
 def sampled(names: list[str]) -> list[Any]:

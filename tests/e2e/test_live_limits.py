@@ -103,14 +103,11 @@ def conversations(place: Path, number: int, **more: Any) -> None:
     criteria = {"metadata": {"llm": [{"criterion": "The agent is friendly."}]}}
     cases = [
         {
-            "case_id": f"c{each}",
-            "conversation": user,
-            "turns": [{"input": f"Hello {each}"}],
-            **criteria,
+            "case_id": f"c{each}", "conversation": user, "turns": [{"input": f"Hello {each}"}], **criteria,
             **more,
         }
         for each in range(number)
-    ]
+    ]  # fmt: skip
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
 
 

@@ -53,15 +53,12 @@ def test_a_result_that_the_agent_reports_is_recorded_as_it_was(
 EVENTS = [
     {"type": "message", "output": "Let me look.", "ts": "2026-01-01T00:00:00Z", "latency_ms": 3},
     {
-        "type": "tool_call",
-        "tool": "lookup",
-        "input": {"id": 7},
-        "call_id": "x",
+        "type": "tool_call", "tool": "lookup", "input": {"id": 7}, "call_id": "x",
         "span_id": "00f067aa0ba902b7",
     },
     {"actor": "tool", "type": "tool_result", "tool": "lookup", "output": "shipped", "call_id": "x"},
     {"type": "message", "output": "It is shipped.", "attributes": {"gen_ai.usage.input_tokens": 7}, "own": 1},
-]
+]  # fmt: skip
 
 
 def test_events_that_the_agent_reports_are_recorded_as_they_were(tmp_path: Path) -> None:

@@ -12,16 +12,9 @@ GOOD, BAD = (REPOSITORY / "examples" / f"suite_{name}.json" for name in ("good",
 
 def test_what_was_said_of_the_run_stands_in_its_configuration(tmp_path: Path) -> None:
     said = {
-        "run-id": "r-7",
-        "agent-version": "2.1",
-        "model": "m",
-        "seed": "7",
-        "prompt-hash": "p",
-        "policy-hash": "q",
-        "container-image": "i@sha256:0",
-        "git-commit": "c",
-        "dependency-lock-hash": "d",
-    }
+        "run-id": "r-7", "agent-version": "2.1", "model": "m", "seed": "7", "prompt-hash": "p",
+        "policy-hash": "q", "container-image": "i@sha256:0", "git-commit": "c", "dependency-lock-hash": "d",
+    }  # fmt: skip
     flags = [part for name, value in said.items() for part in (f"--{name}", value)]
     agent_eval(
         "run", "--format", "json", "--suite", GOOD, "--out", "pack", "--judge", "policy", *flags, cwd=tmp_path

@@ -79,18 +79,11 @@ class FakeGitHub(FakePlatform):
         """A finished push run on main, unless `fields` say otherwise."""
         run = copy.deepcopy(_SHAPES["workflow_run"])
         run |= {
-            "id": run_id,
-            "workflow_id": WORKFLOW_ID,
-            "event": "push",
-            "status": "completed",
-            "conclusion": "success",
-            "head_branch": "main",
-            "head_sha": sha(f"commit {run_id}"),
-            "run_number": run_id,
-            "created_at": "2026-01-12T08:00:00Z",
-            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}",
-            **fields,
-        }
+            "id": run_id, "workflow_id": WORKFLOW_ID, "event": "push", "status": "completed",
+            "conclusion": "success", "head_branch": "main", "head_sha": sha(f"commit {run_id}"),
+            "run_number": run_id, "created_at": "2026-01-12T08:00:00Z",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}", **fields,
+        }  # fmt: skip
         run["repository"]["id"] = REPOSITORY_ID
         run["head_repository"]["id"] = FORK_ID if fork else REPOSITORY_ID
         run["head_repository"]["owner"]["login"] = FORK_OWNER if fork else REPOSITORY.split("/")[0]
@@ -117,13 +110,11 @@ class FakeGitHub(FakePlatform):
             "expired": expired,
             "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
             "workflow_run": {
-                "id": run_id,
-                "repository_id": REPOSITORY_ID,
-                "head_repository_id": run["head_repository"]["id"],
-                "head_branch": run["head_branch"],
+                "id": run_id, "repository_id": REPOSITORY_ID,
+                "head_repository_id": run["head_repository"]["id"], "head_branch": run["head_branch"],
                 "head_sha": run["head_sha"],
             },
-        }
+        }  # fmt: skip
         self.artifacts[artifact_id] = (run_id, row, data)
         return artifact_id
 

@@ -157,13 +157,10 @@ def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the command that a stopped run printed, in a shell, as a person would."""
     command = program.resuming(err.decode())
     return subprocess.run(
-        ["/bin/sh", "-c", command],
-        cwd=place,
-        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}),
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
+        ["/bin/sh", "-c", command], cwd=place,
+        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}), capture_output=True,
+        timeout=60, check=True,
+    )  # fmt: skip
 
 
 def until(happened: Callable[[], object]) -> None:

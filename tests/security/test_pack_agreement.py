@@ -108,18 +108,15 @@ def test_files_repeat_cases_faithfully(pack: Path, name: str, change: Callable[[
 READERS: dict[str, str] = {
     "compare with it": "compare --baseline {pack} --candidate true --out delta.json",
     "compare it": "compare --baseline true --candidate {pack} --out delta.json",
-    "gate": "gate --run {pack} --min-pass-rate 0",
-    "page": "report html --run {pack} --out page.html",
+    "gate": "gate --run {pack} --min-pass-rate 0", "page": "report html --run {pack} --out page.html",
     "text": "report markdown --run {pack} --out page.md",
     "bless": "bless --name main --run {pack} --registry-path registry.json",
     "promote": "registry baseline-promote --name main --run {pack} --approved-by ann --rationale fine",
-    "attest": "attest --run {pack} --key key.pem",
-    "merge": "merge {pack} --out out",
-    "rejudge": "rejudge --run {pack} --judge policy --out out",
-    "replay": "replay --run {pack}",
+    "attest": "attest --run {pack} --key key.pem", "merge": "merge {pack} --out out",
+    "rejudge": "rejudge --run {pack} --judge policy --out out", "replay": "replay --run {pack}",
     "verify": "verify {pack}",
     "ci": "ci --suite suite.json --set judges=policy --min-pass-rate 0 --baseline {pack} --out results",
-}
+}  # fmt: skip
 """Every command that decides by a pack, or makes evidence of it."""
 
 

@@ -20,13 +20,11 @@ from tests.factories import make_case, make_suite
 
 SECRET = 'ghs_Zx"9/Q+é0123456789'
 FORMS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "base64": lambda secret: base64.b64encode(f"user:{secret}".encode()).decode(),
+    "as it is": str, "base64": lambda secret: base64.b64encode(f"user:{secret}".encode()).decode(),
     "percent-encoded": lambda secret: quote(secret, safe=""),
-    "json in json": lambda secret: json.dumps({"header": f"Bearer {secret}"}),
-    "html": html.escape,
+    "json in json": lambda secret: json.dumps({"header": f"Bearer {secret}"}), "html": html.escape,
     "hexadecimal": lambda secret: secret.encode().hex(),
-}
+}  # fmt: skip
 
 
 def told(text: str, number: int = 0) -> dict[str, Any]:
@@ -156,13 +154,9 @@ def test_a_secret_that_cannot_be_replaced_is_refused_unsaid(
 
 TOKEN = "ghp_" + "a1B2" * 9
 PERSONAL = {
-    "ssn": "12-34",
-    "badge": "B-123456",
-    "customer.name": "Ann Lee",
-    "e-mail": "ann@mail.example",
-    "card": "4111 1111 1111 1111",
-    "token": TOKEN,
-}
+    "ssn": "12-34", "badge": "B-123456", "customer.name": "Ann Lee", "e-mail": "ann@mail.example",
+    "card": "4111 1111 1111 1111", "token": TOKEN,
+}  # fmt: skip
 RULES = (
     "--set", "redaction.fields=ssn", "--set", "redaction.patterns=badge=B-[0-9]{6}", "--set",
     "redaction.personal=true",

@@ -157,15 +157,12 @@ _events = st.fixed_dictionaries(
         "type": st.sampled_from(["tool_call", "tool_result", "message"]),
     },
     optional={
-        "tool": st.sampled_from(["a", "b", None]),
-        "call_id": st.sampled_from(["1", None]),
-        "input": _json,
-        "output": _json,
-        "attributes": st.dictionaries(_names, _json),
+        "tool": st.sampled_from(["a", "b", None]), "call_id": st.sampled_from(["1", None]), "input": _json,
+        "output": _json, "attributes": st.dictionaries(_names, _json),
         "latency_ms": st.none() | st.integers(-5, 2**63) | _floats,
         "ts": st.none() | st.text(max_size=5) | st.datetimes().map(lambda moment: moment.isoformat()),
     },
-)
+)  # fmt: skip
 
 
 @given(st.lists(_events, max_size=6), st.dictionaries(st.sampled_from(["usage", "model", "cost_usd"]), _json))
