@@ -265,8 +265,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     assert (step.code, step.outcome) == (4, "error")
     assert "limits.run.seconds" in github.bodies(PULL)[0]
     # What it left does not stand in the way of the next run.
-    later = runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1")
-    assert later.outcome == "no-baseline"
+    assert runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1").outcome == "no-baseline"
 
 
 def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner) -> None:
@@ -292,8 +291,7 @@ def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(runner: Ru
     assert outputs(step) == {"order-1": "It was shipped."}
     assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
     assert model.authorizations[0] == "Bearer sk-of-the-model"
-    config = json.loads(unzipped(step.archive)["shop/run/config.json"])
-    assert config["model"] == "small"
+    assert json.loads(unzipped(step.archive)["shop/run/config.json"])["model"] == "small"
 
 
 def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: FakeGitHub) -> None:

@@ -70,8 +70,7 @@ def test_a_result_that_is_not_printed_is_exit_4(arguments: list[str], redirectio
 
 
 def test_nothing_is_written_into_a_file_that_took_the_place_of_a_closed_stream(place: Path) -> None:
-    ended = shell(place, "<&- >&- 2>&-", *RUN)
-    assert ended.returncode == 4
+    assert shell(place, "<&- >&- 2>&-", *RUN).returncode == 4
     assert agent_eval("pack", "verify", "--run", "out", cwd=place).code == 0
 
 
@@ -123,8 +122,7 @@ def test_any_clock_is_used_or_refused(clock: str, code: int, place: Path) -> Non
 
 
 def test_a_year_300_years_ahead_goes_through_all_of_a_job(place: Path) -> None:
-    demonstration = agent_eval("demo", cwd=place, environ={"AGENT_EVAL_CLOCK": "2300-01-01T00:00:00+00:00"})
-    assert demonstration.code == 0
+    assert agent_eval("demo", cwd=place, environ={"AGENT_EVAL_CLOCK": "2300-01-01T00:00:00+00:00"}).code == 0
 
 
 @pytest.mark.parametrize(

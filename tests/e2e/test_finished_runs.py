@@ -124,8 +124,7 @@ def test_a_registered_pack_is_replaced_only_with_fresh(place: Path) -> None:
     for shard in shards:
         assert agent_eval(*shard, cwd=place).code == 0
     for command in (RECORDED, RUN, rejudged, ["merge", "s1", "s2", "--out", "out"]):
-        refused = agent_eval(*command, cwd=place)
-        assert "registered baseline 'main'" in refused.error["message"], command
+        assert "registered baseline 'main'" in agent_eval(*command, cwd=place).error["message"], command
         assert agent_eval(*command, "--fresh", cwd=place).code == 0
 
 

@@ -224,8 +224,7 @@ def test_a_turn_bounds_who_answers_and_who_writes(tmp_path: Path, provider: Prov
     ended = run(tmp_path, provider)
     (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
     end = json.loads(stored.read_text())["trace"][-1]["output"]
-    reason = {"agent": "agent-error", "user": "simulator-error"}[who]
-    assert end["reason"] == reason, ended.err
+    assert end["reason"] == {"agent": "agent-error", "user": "simulator-error"}[who], ended.err
     (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     assert row.get("fault") == {"agent": None, "user": "environment"}[who]
 

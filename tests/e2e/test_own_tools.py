@@ -218,6 +218,5 @@ with socket.create_connection((host, int(port))) as raw:
 socket.create_connection((host, int(port))).close()
 print(json.dumps({"assistant_output": "shipped", "tool_calls": [], "model": str(codes)}))
 """
-    ended = run_program(tmp_path, body)
-    assert ended.json()["summary"]["passed_cases"] == 3
+    assert run_program(tmp_path, body).json()["summary"]["passed_cases"] == 3
     assert events(tmp_path)[-1]["model"] == "[400, 400, 400, 404]"

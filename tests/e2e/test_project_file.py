@@ -51,8 +51,7 @@ def refused(place: Path, *words: str) -> Ended:
 
 
 def test_run_without_arguments_does_what_the_file_says(place: Path) -> None:
-    ran = said(place, "run", "--out", "a")
-    assert ran["summary"]["passed_cases"] == 1
+    assert said(place, "run", "--out", "a")["summary"]["passed_cases"] == 1
     config = json.loads((place / "a/run/config.json").read_text())
     assert (config["judges"][0], config["model"]) == ("regex", "small-1")
 

@@ -46,8 +46,7 @@ def test_the_evidence_of_a_failed_gate_is_uploaded_too(runner: Runner, service: 
 
 
 def test_without_the_input_nothing_is_uploaded(runner: Runner, service: FakeArtifactService) -> None:
-    step = pushed(runner, service.environ, upload_evidence="false")
-    assert step.code == 0
+    assert pushed(runner, service.environ, upload_evidence="false").code == 0
     assert (service.created, runner.github.artifacts) == ({}, {})
 
 
@@ -88,7 +87,6 @@ def test_an_upload_that_fails_is_said_at_the_top_and_decides_nothing(
 
 def test_broken_connection_is_tried_again(runner: Runner, service: FakeArtifactService) -> None:
     service.faults = [Fault("PUT", "", 503, headers={"Retry-After": "0"})]
-    step = pushed(runner, service.environ)
-    assert "Uploaded the evidence" in step.log
+    assert "Uploaded the evidence" in pushed(runner, service.environ).log
     assert len(runner.github.artifacts) == 1
     assert SERVICE.endswith("ArtifactService")

@@ -106,8 +106,7 @@ def test_any_case_id_stays_inside(layout: str, tmp_path: Path) -> None:
     "judge", ["os:system", "os.path:join", "../../x:y", "subprocess:Popen", "builtins:exec", "this:s", "x;y"]
 )
 def test_what_is_no_judge_is_refused(judge: str, tmp_path: Path) -> None:
-    ended = run(tmp_path, make_case("a"), judge=judge)
-    assert ended.code == 2
+    assert run(tmp_path, make_case("a"), judge=judge).code == 2
     assert not (tmp_path / "suite").exists()
 
 

@@ -55,8 +55,7 @@ def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: s
     [result] = found.results()
     assert (result["outcome"], result["trial"], len(result["trials"])) == ("failed", 1, 2)
     assert found.summary.flaky_cases == 1
-    shown = found.trajectory("a")
-    assert [event.tool for event in shown.trace if event.type == "tool_call"] == ["two"]
+    assert [event.tool for event in found.trajectory("a").trace if event.type == "tool_call"] == ["two"]
 
 
 def make(tmp_path: Path) -> Path:

@@ -67,8 +67,7 @@ def leaks(place: Path, text: str) -> list[str]:
 @crossed(form=[*FORMS], layout=["files", "compact"])
 def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Path) -> None:
     text = FORMS[form](SECRET)
-    ended = run(tmp_path, told(text), layout=layout, model=text)
-    assert ended.json()["summary"]["total_cases"] == 1
+    assert run(tmp_path, told(text), layout=layout, model=text).json()["summary"]["total_cases"] == 1
     (tmp_path / "suite.json").unlink()
     assert leaks(tmp_path, text) == []
     assert leaks(tmp_path, SECRET) == []

@@ -85,8 +85,7 @@ def test_any_case_survives(tmp_path_factory: pytest.TempPathFactory, cases: dict
 def test_what_was_written_after_the_run_stays_behind_and_is_named(tmp_path: Path) -> None:
     root = make_pack(tmp_path / "p")
     write_output(root / "compare/delta.json", b"{}")
-    conversion = compact(open_pack(root), tmp_path / "q")
-    assert conversion.left_behind == ["compare/delta.json"]
+    assert compact(open_pack(root), tmp_path / "q").left_behind == ["compare/delta.json"]
     assert open_pack(tmp_path / "q").derived is None
     assert open_pack(root).derived is not None
 
