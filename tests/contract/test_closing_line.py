@@ -52,26 +52,17 @@ def run_pytest(place: Path, *arguments: str, full: bool = False) -> Record:
     (place / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow:\n")
     (place / "records").mkdir(exist_ok=True)
     environ = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "CI": str(full).lower(),
-        RECORDS: str(place / "records"),
-    }
+        **os.environ, "PYTHONPATH": str(ROOT), "CI": str(full).lower(), RECORDS: str(place / "records"),
+    }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *WITHOUT, *arguments],
-        cwd=place,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", "-q", *WITHOUT, *arguments], cwd=place, env=environ,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return read_records(place / "records")
 
 
-def test_tests_are_counted_by_the_reason_for_which_they_were_skipped__in_processes_that_ignore_sigint(
-    tmp_path: Path,
-) -> None:
+def test_skipped_tests_are_counted_by_reason__in_processes_that_ignore_sigint(tmp_path: Path) -> None:
     """As a shell starts its background jobs: a test among them wants to be interrupted all the same."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

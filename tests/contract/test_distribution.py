@@ -95,14 +95,9 @@ def test_the_installed_wheel_runs_without_the_checkout(installed, tmp_path):
         ["-m", "agent_eval", "init", "--out", "."],
     ):
         done = subprocess.run(
-            [sys.executable, "-P", *arguments],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            [sys.executable, "-P", *arguments], cwd=tmp_path, env=environ, capture_output=True, text=True,
+            check=False, timeout=120,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert arguments[-1] != where or done.stdout.startswith(str(installed))
     assert (tmp_path / "suites" / "starter_suite.json").is_file()

@@ -93,8 +93,7 @@ def test_an_installation_from_a_lock_resolves_nothing():
 
 
 def test_the_image_resolves_nothing():
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert "PIP_REQUIRE_HASHES=1 PIP_NO_DEPS=1" in text
+    assert "PIP_REQUIRE_HASHES=1 PIP_NO_DEPS=1" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_what_the_developer_installed_is_complete():

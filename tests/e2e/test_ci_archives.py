@@ -15,7 +15,7 @@ from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS
 from tests.e2e.program import agent_eval
 
 
-def test_an_agent_that_says_the_same_all_over_is_compared_with_its_own_archive(
+def test_repetitive_agent_is_compared_with_its_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

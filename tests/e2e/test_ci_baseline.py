@@ -97,7 +97,7 @@ def tampered(evidence: Step, change: str) -> bytes:
 
 
 @pytest.mark.parametrize("change", ["verdict changed", "manifest is no JSON"])
-def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
+def test_tampered__gives_way_to_the_next(
     runner: Runner, github: FakeGitHub, evidence: Step, change: str
 ) -> None:
     github.add_artifact(400, tampered(evidence, change))
@@ -136,12 +136,10 @@ def leading_out(evidence: Step) -> bytes:
 
 
 UNVERIFIED: dict[str, Callable[[Step], bytes]] = {
-    "empty": lambda _: b"",
-    "a bomb, in bounded memory": bomb,
-    "with a name that leads out": leading_out,
+    "empty": lambda _: b"", "a bomb, in bounded memory": bomb, "with a name that leads out": leading_out,
     "with a summary of other numbers": resealed,
     "of something else": lambda _: zipped({"readme.txt": b"hello"}),
-}
+}  # fmt: skip
 RECORDED: dict[str, tuple[dict[str, Any], str]] = {
     "made by another repository's code": ({"workflow_run": {"head_repository_id": 1}}, "another repository"),
     "too large": ({"size_in_bytes": MAX_ARCHIVE_BYTES + 1}, "too large"),
@@ -150,7 +148,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
-def test_artifact__that_is_not_what_main_left_is_refused_loudly(
+def test_artifact__not_as_main_left_it_is_refused(
     runner: Runner, github: FakeGitHub, evidence: Step, what: str
 ) -> None:
     if what in UNVERIFIED:
@@ -183,7 +181,7 @@ def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence
         ("other suite", "no evidence of"),
     ],
 )
-def test_named_run__that_cannot_be_used_is_an_error(
+def test_named_run__of_no_use_is_an_error(
     runner: Runner, github: FakeGitHub, evidence: Step, prepare: str, said: str
 ) -> None:
     github.add_run(333, fork=prepare == "fork")
@@ -245,7 +243,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
-def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
+def test_storage__that_refuses_gives_way_to_an_older_run(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)
@@ -270,7 +268,7 @@ def test_storage__that_refuses_everything_is_an_outage(runner: Runner, evidence:
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    github.prefix = "/api/v3"
+    github.below = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("GET", "^/user$") == 1

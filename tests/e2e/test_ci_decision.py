@@ -180,13 +180,6 @@ def test_entrypoint__of_the_image_does_the_same(runner: Runner, github: FakeGitH
     assert (step.code, step.outcome) == (0, "passed")
 
 
-def test_same_inputs__same_bytes(runner: Runner) -> None:
-    runner.write_suite(*orders())
-    first = runner.push(run_id=450)
-    before = first.archive
-    assert runner.push(run_id=450).archive == before
-
-
 def test_hostile_agent__commands_nobody_pings_nobody_and_marks_nothing(runner: Runner) -> None:
     names = ["@everyone ![x](https://evil.example/x.png)", "::set-output name=passed::true", "##[error]x"]
     marker = "<!-- agent-eval id=default run=9 attempt=1 -->"

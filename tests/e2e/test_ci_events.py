@@ -16,19 +16,19 @@ def on_main(runner: Runner, run_id: int, event: str = "push", bad: tuple[int, ..
     return step
 
 
-def test_a_change_in_the_merge_queue_is_held_to_main_and_is_no_baseline_of_it(
-    runner: Runner, github: FakeGitHub
-) -> None:
+def test_a_change_in_the_queue_is_held_to_main_and_no_baseline_of_it(runner: Runner) -> None:
     on_main(runner, BASE_BRANCH_RUN)
     runner.write_suite(*orders(bad=(2,)))
     queued = runner.merge_group(run_id=IN_THE_QUEUE)
     assert (queued.code, queued.outcome) == (1, "failed")
     assert queued.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
-    assert github.bodies(PULL) == []
+    assert runner.github.bodies(PULL) == []
     assert "order-2" in queued.summary
     # The queue's branch is of this repository; its run must not excuse the next change all the same.
     runner.upload(queued, IN_THE_QUEUE)
-    github.runs[IN_THE_QUEUE] |= {"status": "completed", "head_branch": "main", "head_sha": sha("merge base")}
+    runner.github.runs[IN_THE_QUEUE] |= {
+        "status": "completed", "head_branch": "main", "head_sha": sha("merge base"),
+    }  # fmt: skip
     changed = runner.pull_request()
     assert changed.outcome == "failed"
     assert changed.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)

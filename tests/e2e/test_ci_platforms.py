@@ -173,7 +173,6 @@ def ci(
     with platform(name, tmp_path, below_a_path=below_a_path) as made:
         monkeypatch.chdir(made.workspace)
         yield made
-        assert made.violations == []
 
 
 @crossed(name=PLATFORMS, situation=SITUATIONS)
@@ -181,10 +180,6 @@ def test_a_job_ends_as_its_situation_says_on_each_platform(
     name: str, situation: Callable[[CiPlatform, str], None], ci: CiPlatform
 ) -> None:
     situation(ci, name)
-
-
-def test_the_table_is_complete() -> None:
-    assert (len(PLATFORMS), len(SITUATIONS)) == (5, 12)
 
 
 UNTIL = "2027-01-31T00:00:00+00:00"

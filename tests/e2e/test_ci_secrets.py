@@ -28,11 +28,9 @@ def everything(step: Step, github: FakeGitHub, workspace: Path) -> dict[str, byt
     }
     found.update(unzipped(step.archive))
     texts = {
-        "log": step.log,
-        "summary": step.summary,
-        "outputs": json.dumps(step.outputs),
+        "log": step.log, "summary": step.summary, "outputs": json.dumps(step.outputs),
         "comments": "".join(github.bodies(PULL)),
-    }
+    }  # fmt: skip
     return found | {name: text.encode() for name, text in texts.items()}
 
 
@@ -79,6 +77,5 @@ def test_password__that_is_a_word_of_the_comment_spoils_nothing(runner: Runner, 
     runner.write_suite(order(1))
     words = {"APP_KEY": "agent-eval", "OTHER_KEY": "attempt=1", "THIRD_KEY": "regressed-cases"}
     for run_id in (500, 501):
-        step = runner.pull_request(run_id=run_id, environ=words)
-        assert step.outcome == "no-baseline"
+        assert runner.pull_request(run_id=run_id, environ=words).outcome == "no-baseline"
     assert len(github.bodies(PULL)) == 1

@@ -60,12 +60,6 @@ def test_it_prints_writes_and_exits_alike(server: ForkServer, tmp_path: Path, wo
     assert tree(Path(one.cwd)) == tree(Path(other.cwd))
 
 
-def test_the_entrypoint_does_alike(server: ForkServer, tmp_path: Path) -> None:
-    command = Command((*ENTRYPOINT, "--version"), str(tmp_path), environment())
-    afresh = execute(command, fresh=True)
-    assert forked(server, command) == (afresh.code, afresh.out, afresh.err) == (0, afresh.out, "")
-
-
 IN_THIS_PROCESS = ("--agent-command", "true", "--tools", "my_tools:answer")
 """Tools whose module is imported into the process of the command."""
 
@@ -84,36 +78,6 @@ def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_
         assert argv[1:] == list(words[3:])
     forked(server, Command(words, str(tmp_path), environment()))
     assert json.loads((tmp_path / "seen.json").read_text())[0] is None
-
-
-def test_stderr_can_go_where_stdout_goes(server: ForkServer, tmp_path: Path) -> None:
-    command = Command((*PROGRAM, "no-such-command"), str(tmp_path), environment())
-    code, out, err = forked(server, command, join=True)
-    assert (code, err) == (2, "")
-    assert "no-such-command" in out
-
-
-def test_it_may_be_kept_from_writing(server: ForkServer, tmp_path: Path) -> None:
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack")
-    code, _, err = forked(server, Command(words, str(tmp_path), environment(), largest_file=100))
-    assert code == 4
-    assert "too large" in err
-
-
-def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_tools.py").write_text(
-        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3600)\n"
-    )
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
-    with pytest.raises(subprocess.TimeoutExpired):
-        server.run(Command(words, str(tmp_path), environment()), timeout=1)
-
-
-def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_tools.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
-    code, out, err = forked(server, Command(words, str(tmp_path), environment()))
-    assert (code, out, err) == (-signal.SIGKILL, "", "")
 
 
 WAITING_TOOLS = """

@@ -204,7 +204,7 @@ def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
     end=[("segfaults", "of SIGSEGV"), ("exits", "with exit code 3"), ("is_killed", "of SIGKILL")],
     parallel=["1", "2", "6"],
 )
-def test_a_function_that_ends_its_process_has_failed_and_no_other_case(
+def test_function_that_ends_its_process_alone_failed(
     place: Path, end: tuple[str, str], parallel: str
 ) -> None:
     function, how = end
@@ -342,7 +342,7 @@ def start(place: Path) -> Iterator[Callable[..., Process]]:
         process.communicate()
 
 
-def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resumed(
+def test_interrupted_what_was_begun_ends_and_resumed_does_the_rest(
     place: Path, start: Callable[..., Process]
 ) -> None:
     process = start("takes_a_second", "--parallel", "2")
@@ -357,7 +357,7 @@ def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resume
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_no_worker_is_left_and_nothing_lost(
+def test_killed_at_any_moment_no_worker_stays_nothing_lost(
     place: Path, start: Callable[..., Process]
 ) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]

@@ -91,12 +91,10 @@ class Kept:
             after = pack(self.root / "412", [ended(n, self.newest.get(n, ())) for n in self.names])
             newest = record_of(open_pack(after))
         material = Material(
-            run=view(candidate).reference(),
-            comparison=None,
+            run=view(candidate).reference(), comparison=None,
             counts=counts_of(candidate, before, main=main, newest=newest),
-            seed=candidate.config.git_commit or "",
-            may_rerun=True,
-        )
+            seed=candidate.config.git_commit or "", may_rerun=True,
+        )  # fmt: skip
         question = question_of(material, GatePolicy(), generated_at=NOW)
         record = rerun({"shop": question}, script, base or BaseAgent("beside"))["shop"]
         record.candidate_manifest_sha256 = candidate.manifest_sha256

@@ -138,8 +138,7 @@ def test_an_agent_that_was_never_reached_was_not_evaluated(command: str, unreach
     assert ended.code == 4
     error = json.loads(ended.err)["error"]
     assert error["message"] == "suite.json: the agent could not be reached in any of 1 cases."
-    said = json.loads(ended.out)
-    assert said["summary"]["error_cases"] == 1
+    assert json.loads(ended.out)["summary"]["error_cases"] == 1
     assert (unreachable_tools / "out" / "manifest.json").exists(), "each error can be read"
 
 

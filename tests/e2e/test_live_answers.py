@@ -85,11 +85,9 @@ def test_an_unreadable_answer_is_kept_with_the_providers_words(kind: str, what: 
 
 def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
     usage = {
-        "prompt_tokens": 100,
-        "completion_tokens": 50,
-        "prompt_tokens_details": {"cached_tokens": 80},
+        "prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 80},
         "completion_tokens_details": {"reasoning_tokens": 40},
-    }
+    }  # fmt: skip
     expected = {"input_tokens": 100, "output_tokens": 50, "cached_tokens": 80, "reasoning_tokens": 40}
     choice = {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice], "usage": usage}).encode()

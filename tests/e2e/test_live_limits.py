@@ -103,14 +103,11 @@ def conversations(place: Path, number: int, **more: Any) -> None:
     criteria = {"metadata": {"llm": [{"criterion": "The agent is friendly."}]}}
     cases = [
         {
-            "case_id": f"c{each}",
-            "conversation": user,
-            "turns": [{"input": f"Hello {each}"}],
-            **criteria,
+            "case_id": f"c{each}", "conversation": user, "turns": [{"input": f"Hello {each}"}], **criteria,
             **more,
         }
         for each in range(number)
-    ]
+    ]  # fmt: skip
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
 
 
@@ -227,8 +224,7 @@ def test_a_turn_bounds_who_answers_and_who_writes(tmp_path: Path, provider: Prov
     ended = run(tmp_path, provider)
     (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
     end = json.loads(stored.read_text())["trace"][-1]["output"]
-    reason = {"agent": "agent-error", "user": "simulator-error"}[who]
-    assert end["reason"] == reason, ended.err
+    assert end["reason"] == {"agent": "agent-error", "user": "simulator-error"}[who], ended.err
     (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     assert row.get("fault") == {"agent": None, "user": "environment"}[who]
 
@@ -274,9 +270,7 @@ def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
-def test_what_may_have_arrived_is_not_posted_twice_but_begun_anew(
-    tmp_path: Path, fault: dict[str, Any]
-) -> None:
+def test_what_may_have_arrived_is_not_posted_but_begun_anew(tmp_path: Path, fault: dict[str, Any]) -> None:
     with FakeAui() as server:
         server.faults = [Fault("/message", after=1, **fault)]
         trace, messages = held(tmp_path, server)
@@ -392,9 +386,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)
 
 
-def test_a_resumed_run_asks_judges_nothing_again_for_the_same_pack(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_resumed_run_asks_judges_nothing_again_for_the_same_pack(tmp_path: Path, provider: Provider) -> None:
     provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
     conversations(tmp_path, 3)
     trials = ("--trials", "2", "--run-id", "r")  # of one case both give the judge the same to read

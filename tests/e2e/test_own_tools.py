@@ -53,15 +53,12 @@ def test_a_result_that_the_agent_reports_is_recorded_as_it_was(
 EVENTS = [
     {"type": "message", "output": "Let me look.", "ts": "2026-01-01T00:00:00Z", "latency_ms": 3},
     {
-        "type": "tool_call",
-        "tool": "lookup",
-        "input": {"id": 7},
-        "call_id": "x",
+        "type": "tool_call", "tool": "lookup", "input": {"id": 7}, "call_id": "x",
         "span_id": "00f067aa0ba902b7",
     },
     {"actor": "tool", "type": "tool_result", "tool": "lookup", "output": "shipped", "call_id": "x"},
     {"type": "message", "output": "It is shipped.", "attributes": {"gen_ai.usage.input_tokens": 7}, "own": 1},
-]
+]  # fmt: skip
 
 
 def test_events_that_the_agent_reports_are_recorded_as_they_were(tmp_path: Path) -> None:
@@ -194,7 +191,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_call_that_ends_the_attempt_is_not_undone_by_a_good_answer(
+def test_no_good_answer_undoes_an_end_by_a_call(
     call: str, flag: list[str], kind: str, tmp_path: Path
 ) -> None:
     body = (
@@ -221,6 +218,5 @@ with socket.create_connection((host, int(port))) as raw:
 socket.create_connection((host, int(port))).close()
 print(json.dumps({"assistant_output": "shipped", "tool_calls": [], "model": str(codes)}))
 """
-    ended = run_program(tmp_path, body)
-    assert ended.json()["summary"]["passed_cases"] == 3
+    assert run_program(tmp_path, body).json()["summary"]["passed_cases"] == 3
     assert events(tmp_path)[-1]["model"] == "[400, 400, 400, 404]"

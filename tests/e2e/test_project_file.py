@@ -51,8 +51,7 @@ def refused(place: Path, *words: str) -> Ended:
 
 
 def test_run_without_arguments_does_what_the_file_says(place: Path) -> None:
-    ran = said(place, "run", "--out", "a")
-    assert ran["summary"]["passed_cases"] == 1
+    assert said(place, "run", "--out", "a")["summary"]["passed_cases"] == 1
     config = json.loads((place / "a/run/config.json").read_text())
     assert (config["judges"][0], config["model"]) == ("regex", "small-1")
 
@@ -94,9 +93,7 @@ def test_set_reaches_what_has_no_flag_and_names_the_nearest_key(place: Path) -> 
         ("ci: {comment: sometimes}", "ci.comment"),
     ],
 )
-def test_a_wrong_value_is_refused_also_by_commands_that_do_not_read_it(
-    place: Path, wrong: str, told: str
-) -> None:
+def test_wrong_value_is_refused_by_commands_that_do_not_read_it(place: Path, wrong: str, told: str) -> None:
     (place / "agent-eval.yml").write_text(f"suites: suites/*.yaml\n{wrong}\n")
     for command in (("run",), ("plan", "demo:hr"), ("gate", "--run", "x"), ("ci",)):
         assert told in refused(place, *command).err

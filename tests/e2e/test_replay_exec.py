@@ -89,8 +89,7 @@ def test_another_verdict_differs_and_says_which_judge(tmp_path: Path) -> None:
 def test_an_earlier_attempt_that_answers_otherwise_is_told(tmp_path: Path) -> None:
     run_loop(tmp_path, program(tmp_path))
     program(tmp_path, "if task['mode'] == 'propose': said = 'something else'")
-    report = replay(tmp_path).json()
-    assert "attempt 0: the agent answered" in report["trace_mismatches"][0]["difference"]
+    assert "attempt 0: the agent answered" in replay(tmp_path).json()["trace_mismatches"][0]["difference"]
 
 
 def test_a_strangers_pack_is_not_obeyed(tmp_path: Path) -> None:
@@ -117,8 +116,7 @@ def test_the_command_line_names_the_agent_of_a_strangers_pack(tmp_path: Path) ->
     report = replay(tmp_path, "--propose-command", command, environ=STRANGER).json()
     assert (report["replay_passed"], report["trusted_by"]) == (True, "command line")
     assert report["agent"]["command"][-1] == "mine.py"
-    both = replay(tmp_path, "--propose-command", command, "--agent", "recorded")
-    assert both.code == 2
+    assert replay(tmp_path, "--propose-command", command, "--agent", "recorded").code == 2
 
 
 def test_a_judge_of_a_strangers_pack_that_runs_a_command_is_not_obeyed(tmp_path: Path) -> None:
@@ -141,8 +139,7 @@ def test_a_judge_of_a_strangers_pack_that_runs_a_command_is_not_obeyed(tmp_path:
 def test_an_archive_is_run_again_and_its_report_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     pack = run_loop(tmp_path, program(tmp_path))
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", pack)
-    report = replay(tmp_path, run=archive).json()
-    assert report["replay_passed"] is True
+    assert replay(tmp_path, run=archive).json()["replay_passed"] is True
     assert not list(tmp_path.glob("*report*"))
     assert replay(tmp_path, "--out", "report.json", run=archive).code == 0
     assert (tmp_path / "report.json").is_file()
@@ -234,8 +231,7 @@ def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any
 
 def test_a_recording_is_replayed_without_trust(tmp_path: Path) -> None:
     suite = REPOSITORY / "examples" / "suite_good.json"
-    ran = agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path)
-    assert ran.code == 0
+    assert agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path).code == 0
     config = json.loads((tmp_path / "pack" / "run" / "config.json").read_text())["execution_config"]
     assert config["agent"] == {"agent": "recorded"}
     report = replay(tmp_path, environ=STRANGER).json()

@@ -59,8 +59,7 @@ def trials(place: Path) -> dict[str, int]:
 @WHOLE_JOB
 def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place: Path) -> None:
     several = [*RUN, *AGENTS[agent], "--trials", "3"]
-    ended = agent_eval(*several, "--max-run-cost", "1.75", cwd=place)
-    assert ended.code == 4
+    assert agent_eval(*several, "--max-run-cost", "1.75", cwd=place).code == 4
     assert trials(place) == {"0": 3, "1": 3, "2": 1}
     assert agent_eval("pack", "verify", "--run", "out", cwd=place).code == 0
     resumed = agent_eval(*several, "--format", "json", "--resume", cwd=place).json()

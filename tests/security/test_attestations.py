@@ -423,7 +423,7 @@ def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
         attest(root, Signer(SIGNER), decision=other / DECISION, environ={})
 
 
-def test_a_large_attestation_is_refused_without_reading_it_all(
+def test_large_attestation_is_refused_before_it_is_read(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.operations.trust.MAX_ATTESTATION_BYTES", 1000)

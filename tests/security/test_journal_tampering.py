@@ -153,8 +153,7 @@ def test_a_record_forged_after_a_crash_is_taken_as_the_documents_say(place: Path
     data = json.dumps({**good.record, "case_id": "3", "position": evil.record["position"]})
     replace_record(place, evil, encode(json.loads(data.replace('"case_id": "1"', '"case_id": "3"'))))
     assert run(place, "out", "--resume").code == 0
-    verdicts = json.loads((place / "out" / "cases" / "3" / "verdicts.json").read_bytes())
-    assert verdicts["passed"] is True
+    assert json.loads((place / "out" / "cases" / "3" / "verdicts.json").read_bytes())["passed"] is True
     text = (Path(__file__).parents[2] / "docs" / "decisions" / "journal.md").read_text()
     assert "records that an agent forged with a checksum that fits are taken" in " ".join(text.split())
 

@@ -157,13 +157,10 @@ def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the command that a stopped run printed, in a shell, as a person would."""
     command = program.resuming(err.decode())
     return subprocess.run(
-        ["/bin/sh", "-c", command],
-        cwd=place,
-        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}),
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
+        ["/bin/sh", "-c", command], cwd=place,
+        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}), capture_output=True,
+        timeout=60, check=True,
+    )  # fmt: skip
 
 
 def until(happened: Callable[[], object]) -> None:
@@ -178,7 +175,7 @@ def until_something_is_done(place: Path) -> None:
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @WHOLE_JOB
-def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
+def test_interrupted_it_keeps_trials_and_says_how_to_go_on(
     place: Path, sent: signal.Signals, code: int
 ) -> None:
     process = start(place, "out")

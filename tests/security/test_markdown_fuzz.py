@@ -27,14 +27,10 @@ hostile_text = st.one_of(
 ).filter(lambda text: bool(text.strip()) and text not in OURS)
 
 PLACES = {
-    "table": "| case | reason |\n|---|---|\n| x | {} |\n| end | ok |\n\nTAIL\n",
-    "list": "- {}: 1\n- ok\n",
-    "paragraph": "before\n\n{}\n\nTAIL\n",
-    "sentence": "before {} after.\n",
-    "bold": "**before {} after**\n",
-    "heading": "## ❌ {}: failed\n\nTAIL\n",
-    "quote": "> ⚠️ {}\n\nTAIL\n",
-}
+    "table": "| case | reason |\n|---|---|\n| x | {} |\n| end | ok |\n\nTAIL\n", "list": "- {}: 1\n- ok\n",
+    "paragraph": "before\n\n{}\n\nTAIL\n", "sentence": "before {} after.\n",
+    "bold": "**before {} after**\n", "heading": "## ❌ {}: failed\n\nTAIL\n", "quote": "> ⚠️ {}\n\nTAIL\n",
+}  # fmt: skip
 
 
 def assert_inert(page: Page, benign: Page, allowed_links: tuple[str, ...] = ()) -> None:

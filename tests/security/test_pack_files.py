@@ -97,7 +97,7 @@ def test_manifests_that_are_links_are_refused(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["pipe", "run/config.json", "manifest.json", "socket"])
-def test_pipes_are_refused_and_do_not_block(
+def test_pipes_are_refused_and_never_block(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = pack_of(tmp_path)

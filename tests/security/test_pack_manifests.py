@@ -79,9 +79,7 @@ def without(path: str) -> Callable[[Any], None]:
         ({"run_id": "run-2"}, "run/config.json", "names another run"),
     ],
 )  # fmt: skip
-def test_manifests_that_contradict_themselves_are_refused(
-    tmp_path: Path, change: Change, place: str, what: str
-) -> None:
+def test_contradictory_manifests_are_refused(tmp_path: Path, change: Change, place: str, what: str) -> None:
     root = pack_of(tmp_path)
     edit(root / "manifest.json", change)
     refused(root, place, what)

@@ -69,9 +69,7 @@ def evaluated(repository: Repository, change: Orders, base: Orders | None = None
     return repository.job(AGENT_EVAL_AGENT=change.url, **named, **more)
 
 
-def test_what_the_base_agent_passes_and_the_change_fails_broke(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_what_the_base_alone_passes_broke(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken, change.once = {"order-1"}, {"order-2"}
     job = evaluated(repository, change, base)
     assert (job.outcome, job.code) == ("failed", 1), job.log
@@ -83,9 +81,7 @@ def test_what_the_base_agent_passes_and_the_change_fails_broke(
 
 
 @pytest.mark.slow
-def test_the_log_says_every_few_seconds_what_is_run_again(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_the_log_says_what_is_run_again(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken, change.seconds = {"order-1"}, 2.0
     job = evaluated(repository, change, base)
     assert job.code == 1, job.log
@@ -94,9 +90,7 @@ def test_the_log_says_every_few_seconds_what_is_run_again(
     )
 
 
-def test_what_fails_on_both_sides_is_excused_where_the_base_agent_runs(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_what_fails_on_both_sides_is_excused(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken = base.broken = {"order-1"}
     job = evaluated(repository, change, base)
     assert (job.outcome, job.code) == ("passed", 0), job.log
@@ -104,9 +98,7 @@ def test_what_fails_on_both_sides_is_excused_where_the_base_agent_runs(
     assert [row["base"][0]["result"] for row in job.reruns["control"]] == ["passed", "passed"]
 
 
-def test_a_base_that_fails_everything_excuses_nothing(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_a_base_that_fails_all_excuses_none(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken = {"order-1"}
     base.broken = {f"order-{number}" for number in range(1, 7)}
     job = evaluated(repository, change, base)
@@ -125,9 +117,7 @@ def test_mains_runs_stand_in_for_a_base_agent(repository: Repository, change: Or
     assert any("base-agent" in note for note in job.decision["notes"])
 
 
-def test_money_that_is_used_up_is_said_and_no_green(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_money_used_up_is_said_and_no_green(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken = {"order-1"}
     job = evaluated(repository, change, base, AGENT_EVAL_MAX_RUN_COST="0.14")
     # Half of it, 7 cents, is for the first run of six cases; the other half pays seven reruns.
@@ -137,9 +127,7 @@ def test_money_that_is_used_up_is_said_and_no_green(
 
 
 @pytest.mark.parametrize("named", ["recorded", "python agent.py", "command:./agent"])
-def test_a_base_agent_that_is_a_program_of_the_checkout_is_refused(
-    repository: Repository, change: Orders, named: str
-) -> None:
+def test_a_base_agent_of_the_checkout_is_refused(repository: Repository, change: Orders, named: str) -> None:
     job = repository.job(AGENT_EVAL_AGENT=change.url, AGENT_EVAL_BASE_AGENT=named)
     assert (job.outcome, job.code) == ("error", 2), job.log
     assert "`base-agent` names" in job.sentence

@@ -85,11 +85,9 @@ def passed_decision(**fields: object) -> GateDecision:
 
 def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -> None:
     decision = passed_decision(
-        preset="release",
-        baseline_manifest_sha256="1" * 64,
-        comparison_sha256="2" * 64,
+        preset="release", baseline_manifest_sha256="1" * 64, comparison_sha256="2" * 64,
         release=ReleaseAnswer(fall=0.0, low=-0.01, high=0.01, margin=0.02, answer="within", reason=""),
-    )
+    )  # fmt: skip
     predicate = gate_predicate(make_config(), decision, DIGEST)
     assert predicate["timeCreated"] == "2026-01-14T10:00:00Z"
     assert predicate["properties"] == [
@@ -103,11 +101,9 @@ def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -
     assert policy["digest"] == {"sha256": sha256_bytes(content)}
     assert json.loads(content)["thresholds"]["min_pass_rate"] == 0.9
     assert predicate["agentEval_gate"] == {
-        "decisionSha256": DIGEST,
-        "comparisonSha256": "2" * 64,
-        "baselineManifestSha256": "1" * 64,
+        "decisionSha256": DIGEST, "comparisonSha256": "2" * 64, "baselineManifestSha256": "1" * 64,
         "baselineRunId": None,
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

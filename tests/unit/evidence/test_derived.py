@@ -159,7 +159,7 @@ def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
     assert not [path.name for path in root.rglob("*") if "partial" in path.name]
 
 
-def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
+def test_partial_files_lie_within_where_the_parent_is_closed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -167,7 +167,7 @@ def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
     assert open_pack(root).read("compare/x") == b"1"
 
 
-def test_a_pack_that_vanishes_while_something_is_written_into_it_is_an_error(
+def test_a_pack_that_vanishes_while_written_into_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_pack(tmp_path / "p")
