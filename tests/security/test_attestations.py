@@ -450,7 +450,7 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
     assert reads.count("manifest.json") == 1
     assert reads.count(RESULT.bundle) == 1
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
-    assert admission.check(pack)[0].statement.is_about(pack.manifest_sha256)
+    assert admission.check(pack)[0].statement.subjects[0].digest == {"sha256": pack.manifest_sha256}
 
 
 def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:

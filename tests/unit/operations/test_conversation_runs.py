@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_eval.comparison.compatibility import check, partition
+from agent_eval.comparison.facts import outcomes_of
 from agent_eval.config.spec import AgentSpec, Judging, LlmSpec, Output, RunSpec
 from agent_eval.contracts import Outcome
 from agent_eval.contracts.conversation import EndReason, conversation_end
@@ -131,7 +132,8 @@ def test_runs_whose_users_are_played_differently_cannot_be_compared(place: Path)
 
     def problems(now: Pack) -> list[tuple[str, bool]]:
         before, after = view(first), view(now)
-        found = check(before, after, partition(before, after)).failures
+        outcomes = outcomes_of(before.results), outcomes_of(after.results)
+        found = check(before, after, partition(before, after), outcomes).failures
         return [(condition.name, condition.enforced) for condition in found]
 
     assert problems(same) == []
