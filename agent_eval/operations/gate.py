@@ -20,7 +20,7 @@ from agent_eval.gate.policy_file import parse_policy, parse_thresholds, with_key
 from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.compare import ComparedPacks, PackSources
+from agent_eval.operations.compare import PackSources, find_compared
 from agent_eval.operations.decision_material import counts_of, is_recorded, material_of_packs
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
@@ -106,7 +106,7 @@ class GateResult:
     path: Path
     comparison: Comparison | None
     chosen: tuple[str, ...] = ()
-    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks.chosen`."""
+    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks`."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -160,19 +160,21 @@ def decide_on(
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
-        compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
-        if policy is not None and policy.is_release:
-            compared_packs.refuse_chosen(comparison)
-        followed = compared_packs.check()
+        is_release = policy is not None and policy.is_release
+        compared = find_compared(comparison, read, packs or PackSources(), is_release=is_release)
         if policy is None:
             decision = decide(
-                followed, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+                compared.comparison,
+                rules.thresholds,
+                generated_at=now,
+                comparison_sha256=read.sha256,
+                waivers=waivers,
             )
         else:
             material = material_of_packs(
-                compared_packs.candidate,
-                compared_packs.baseline,
-                followed,
+                compared.candidate,
+                compared.baseline,
+                compared.comparison,
                 comparison_sha256=read.sha256,
                 waivers=waivers,
             )
@@ -183,7 +185,7 @@ def decide_on(
         raise
     _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, read.comparison, compared_packs.chosen)
+    return GateResult(decision, path, read.comparison, compared.chosen)
 
 
 def decide_on_run(
