@@ -27,6 +27,7 @@ from agent_eval.operations.packs import (
     comparison_file,
     open_run,
     parse_decision,
+    parse_settings,
     path_in_pack,
     read_comparison,
     view,
@@ -34,10 +35,7 @@ from agent_eval.operations.packs import (
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
 from agent_eval.storage.files import read_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
-
-SCHEMA_OF_EDITORS = "$schema"
-"""The key of a file in which editors look for its JSON Schema; it decides nothing."""
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
@@ -91,7 +89,7 @@ class Rules:
         if preset is not None:
             chosen = (chosen or GatePolicy()).model_copy(update={"preset": preset})
         if config is not None:
-            values = _parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+            values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
             chosen = with_keys(chosen or GatePolicy(), values, source=str(config))
         if own:
             chosen = with_keys(chosen or GatePolicy(), own, source=CONFIG_FILE)
@@ -284,23 +282,4 @@ def read_policy(path: Path) -> GatePolicy:
 
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file, by the format of the name `source`."""
-    return parse_policy(_parse_settings(data, source), source=source)
-
-
-def _parse_settings(data: bytes, source: str) -> dict[str, Any]:
-    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
-    if source.lower().endswith((".yaml", ".yml")):
-        from agent_eval.storage.yaml import parse_yaml
-
-        settings = parse_yaml(data, source=source)
-    else:
-        settings = parse(data, source=source)
-    if isinstance(settings, dict):
-        settings.pop(SCHEMA_OF_EDITORS, None)
-    else:
-        raise InvalidInput(
-            f"{source} must hold an object, not {type(settings).__name__}",
-            remedy="Write it as `name: value`.",
-            file=source,
-        )
-    return settings
+    return parse_policy(parse_settings(data, source), source=source)
