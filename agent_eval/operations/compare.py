@@ -165,10 +165,7 @@ def find_compared(
         UsageError: `is_release`, and only the file of the comparison, which can name any, names a pack.
     """
     stated, keys = read.comparison, sources.keys
-    named: dict[str, Path | None] = {
-        "baseline": None,
-        "candidate": sources.candidate or pack_around(path),
-    }
+    named: dict[str, Path | None] = {"baseline": None, "candidate": sources.candidate or pack_around(path)}
     store = RegistryStore(sources.registry)
     if sources.baseline is not None:
         named["baseline"] = resolve_baseline(store, sources.baseline).path

@@ -31,11 +31,7 @@ _Trial = tuple[str, Side, str, tuple[str, ...], tuple[str, ...]]
 
 
 def counts_of(
-    candidate: Pack,
-    baseline: Pack | None,
-    *,
-    main: Sequence[RunRecord] = (),
-    newest: RunRecord | None = None,
+    candidate: Pack, baseline: Pack | None, *, main: Sequence[RunRecord] = (), newest: RunRecord | None = None
 ) -> Counts:
     """Count what a run, its baseline and main's runs say of each case.
 

@@ -21,13 +21,7 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import (
-    REPLAY_CONTRACT,
-    AgentDescription,
-    CaseResultRow,
-    ExecutionConfig,
-    Tally,
-)
+from agent_eval.contracts import REPLAY_CONTRACT, AgentDescription, CaseResultRow, ExecutionConfig, Tally
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError

@@ -83,10 +83,7 @@ def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("head", "branch"),
-    [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")],
-)
+@pytest.mark.parametrize(("head", "branch"), [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")])
 def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli: Shell, here: Path) -> None:
     git = here / ".git"
     subprocess.run(["git", "init", "--quiet", str(here)], check=True)
