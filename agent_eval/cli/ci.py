@@ -129,13 +129,7 @@ def init(
     wanted = () if platforms == ("none",) else platforms or None
     starter = _starter_agent(agent) if agent is not None else None
     made = scaffold(
-        out,
-        platforms=wanted,
-        agent=starter,
-        action=action,
-        image=image,
-        repository=repository,
-        force=force,
+        out, platforms=wanted, agent=starter, action=action, image=image, repository=repository, force=force
     )
     files = [str(path) for path in made.written]
     missing = made.to_fill_in()

@@ -13,7 +13,6 @@ from agent_eval.cli.output import ProgressPrinter, emit, emit_to
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
-    from agent_eval.attestations.keys import PublicKey
     from agent_eval.operations.run import RunResult
 
 
@@ -129,13 +128,14 @@ def replay(  # more than six parameters: one for each option
     """
     import os
 
+    from agent_eval.attestations.keys import read_public_key
     from agent_eval.operations import replay as operation
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal_replay import replay_exec_text, replay_text
 
     hide_environment()
     named = specified(values, agent_is_known=run_agent)
-    result: operation.ReplayResult[Any]
+    result: operation.ReplayResult
     if run_agent:
         if public_key or not {*allowed_drift} <= {operation.EVERY_PIN}:
             raise click.UsageError("With --run-agent goes no key, and no --allow-env-drift but `all`.")
@@ -151,7 +151,7 @@ def replay(  # more than six parameters: one for each option
         result = operation.replay(
             operation.ReplayRequest(
                 **named,
-                public_keys=_keys(public_key),
+                public_keys=tuple(read_public_key(Path(file)) for file in public_key),
                 trust_commands=trust_pack is not None,
                 allowed_drift=allowed_drift,
             ),
@@ -166,12 +166,6 @@ def replay(  # more than six parameters: one for each option
         out=values["out"],
     )
     return int(result.exit_code)
-
-
-def _keys(files: tuple[str, ...]) -> tuple[PublicKey, ...]:
-    from agent_eval.attestations.keys import read_public_key
-
-    return tuple(read_public_key(Path(file)) for file in files)
 
 
 @click.command("judge-agreement", cls=TableCommand, path="judge-agreement")

@@ -142,106 +142,99 @@ class PackSources:
     keys: SignerKeys = UNSIGNED
 
 
-@dataclass(frozen=True)
-class ComparedPacks:
-    """The two packs of a comparison, verified, with the digests that the comparison names.
+class ComparedPacks(NamedTuple):
+    """The two packs of a comparison, verified, and what follows from them.
 
     `chosen` are the sides, `baseline` and `candidate`, whose pack only the comparison's file names.
     """
 
     baseline: Pack
     candidate: Pack
-    stated: Comparison
-    chosen: tuple[str, ...] = ()
+    comparison: Comparison
+    chosen: tuple[str, ...]
 
-    @classmethod
-    def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
-        """Find, open and verify the packs of the comparison at `path`.
 
-        Raises:
-            InvalidInput: A pack cannot be found, or is another run's than the comparison names.
-        """
-        stated, keys = read.comparison, sources.keys
-        named: dict[str, Path | None] = {
-            "baseline": None,
-            "candidate": sources.candidate or pack_around(path),
-        }
-        store = RegistryStore(sources.registry)
-        if sources.baseline is not None:
-            named["baseline"] = resolve_baseline(store, sources.baseline).path
-        elif sources.registry.exists():
-            for entry in store.read().baselines.values():
-                if entry.manifest_sha256 == stated.baseline.manifest_sha256:
-                    named["baseline"] = path_from_registry(entry.run_path, store.path)
-                    break
-        packs, chosen = [], []
-        for side, beside, digest, key in (
-            ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
-            ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
-        ):
-            place = named[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
-            if place is None or not place.exists():
-                where = "" if place is None else f" at {place}"
-                raise InvalidInput(
-                    f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
-                    remedy=_name_it(side),
-                    file=str(path),
-                    field=side,
-                )
-            pack = open_signed(place, key)
-            if pack.manifest_sha256 != digest:
-                raise InvalidInput(
-                    f"{place} is not the {side} that {path} compares",
-                    remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
-                    file=str(place),
-                )
-            packs.append(pack)
-            if named[side] is None and key is None:
-                chosen.append(side)
-        return cls(packs[0], packs[1], stated, tuple(chosen))
+def find_compared(
+    path: Path, read: ReadComparison, sources: PackSources, *, is_release: bool
+) -> ComparedPacks:
+    """Find, open and verify the packs of the comparison at `path`, and compare them as it says.
 
-    def refuse_chosen(self, path: Path) -> None:
-        """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
-        if self.chosen:
-            side = self.chosen[0]
-            raise UsageError(
-                f"a release is not decided on a {side} that only {path} names",
+    Raises:
+        InvalidInput: A pack cannot be found, is another run's than the comparison names, or a figure of the
+            comparison does not follow from the packs.
+        UsageError: `is_release`, and only the file of the comparison, which can name any, names a pack.
+    """
+    stated, keys = read.comparison, sources.keys
+    named: dict[str, Path | None] = {"baseline": None, "candidate": sources.candidate or pack_around(path)}
+    store = RegistryStore(sources.registry)
+    if sources.baseline is not None:
+        named["baseline"] = resolve_baseline(store, sources.baseline).path
+    elif sources.registry.exists():
+        for entry in store.read().baselines.values():
+            if entry.manifest_sha256 == stated.baseline.manifest_sha256:
+                named["baseline"] = path_from_registry(entry.run_path, store.path)
+                break
+    packs, chosen = [], []
+    for side, beside, digest, key in (
+        ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
+        ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
+    ):
+        place = named[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
+        if place is None or not place.exists():
+            where = "" if place is None else f" at {place}"
+            raise InvalidInput(
+                f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
                 remedy=_name_it(side),
+                file=str(path),
                 field=side,
             )
-
-    def check(self) -> Comparison:
-        """Compare the packs as the comparison says they were, and check every figure that it states.
-
-        An older version compared otherwise: its comparisons only say which packs, and what follows from these
-        is decided on.
-
-        Raises:
-            InvalidInput: A figure does not follow from the packs.
-        """
-        stated = self.stated
-        enforced = {check.name: check.enforced for check in stated.compatibility.checks}
-        comparison = compared(
-            self.baseline,
-            self.candidate,
-            generated_at=stated.generated_at,
-            # Whether it compared the cases that differ between the runs as well.
-            allow_incompatible=enforced.get("case_definition_match", True),
-            with_traces=False,
+        pack = open_signed(place, key)
+        if pack.manifest_sha256 != digest:
+            raise InvalidInput(
+                f"{place} is not the {side} that {path} compares",
+                remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
+                file=str(place),
+            )
+        packs.append(pack)
+        if named[side] is None and key is None:
+            chosen.append(side)
+    if is_release and chosen:
+        raise UsageError(
+            f"a release is not decided on a {chosen[0]} that only {path} names",
+            remedy=_name_it(chosen[0]),
+            field=chosen[0],
         )
-        if "new_expectations" not in stated.model_fields_set:
-            return comparison
-        figures, follows = stated.to_json(), comparison.to_json()
-        # A version before counted no new cases.
-        counted = ["new_cases"] if stated.new_cases is not None else []
-        for name in (*_FIGURES, *counted):
-            if figures[name] != follows[name]:
-                raise InvalidInput(
-                    f"the comparison does not follow from its packs in {name}",
-                    remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
-                    field=name,
-                )
+    return ComparedPacks(packs[0], packs[1], _followed(stated, *packs), tuple(chosen))
+
+
+def _followed(stated: Comparison, before: Pack, after: Pack) -> Comparison:
+    """Compare the packs as the comparison says they were, and check every figure that it states.
+
+    An older version compared otherwise: its comparisons only say which packs, and what follows from these is
+    decided on.
+    """
+    enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+    comparison = compared(
+        before,
+        after,
+        generated_at=stated.generated_at,
+        # Whether it compared the cases that differ between the runs as well.
+        allow_incompatible=enforced.get("case_definition_match", True),
+        with_traces=False,
+    )
+    if "new_expectations" not in stated.model_fields_set:
         return comparison
+    figures, follows = stated.to_json(), comparison.to_json()
+    # A version before counted no new cases.
+    counted = ["new_cases"] if stated.new_cases is not None else []
+    for name in (*_FIGURES, *counted):
+        if figures[name] != follows[name]:
+            raise InvalidInput(
+                f"the comparison does not follow from its packs in {name}",
+                remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
+                field=name,
+            )
+    return comparison
 
 
 def _name_it(side: str) -> str:

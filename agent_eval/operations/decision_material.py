@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from agent_eval.contracts import CaseResultRow, Comparison, Outcome
 from agent_eval.contracts.history import RunRecord
@@ -31,20 +30,8 @@ _Trial = tuple[str, Side, str, tuple[str, ...], tuple[str, ...]]
 """A case, its side, the result, and the judges that failed it or could not tell."""
 
 
-class _Name(NamedTuple):
-    """What a case is called now, and its definition by either name."""
-
-    now: str
-    before: str
-    after: str
-
-
 def counts_of(
-    candidate: Pack,
-    baseline: Pack | None,
-    *,
-    main: Sequence[RunRecord] = (),
-    newest: RunRecord | None = None,
+    candidate: Pack, baseline: Pack | None, *, main: Sequence[RunRecord] = (), newest: RunRecord | None = None
 ) -> Counts:
     """Count what a run, its baseline and main's runs say of each case.
 
@@ -60,17 +47,22 @@ def counts_of(
     if baseline is None:
         return Counts(own=own, main=main, newest=newest)
     by_new_ids, definitions = paired(baseline, candidate), baseline.index_by_id()
-    names = {
-        stored: _Name(
-            now, definitions[stored]["definition_digest"][:DEFINITION_LENGTH], after[:DEFINITION_LENGTH]
-        )
-        for now, stored, after in by_new_ids.renamed()
-    }
+    names = [(now, stored, after[:DEFINITION_LENGTH]) for now, stored, after in by_new_ids.renamed()]
+
+    def with_names(run: RunRecord) -> RunRecord:
+        cases = dict(run.cases)
+        for now, stored, after in names:
+            before, row = definitions[stored]["definition_digest"][:DEFINITION_LENGTH], cases.get(stored)
+            if row is not None and row.definition == before:
+                del cases[stored]
+                cases[now] = row.model_copy(update={"case_id": now, "definition": after})
+        return RunRecord(run.run, cases)
+
     return Counts(
         own=own,
-        main=[_with_names(run, names) for run in main],
+        main=[with_names(run) for run in main],
         baseline=_baseline_record(by_new_ids, candidate),
-        newest=_with_names(newest, names) if newest is not None else None,
+        newest=with_names(newest) if newest is not None else None,
     )
 
 
@@ -84,16 +76,6 @@ def _baseline_record(before: Pack, after: Pack) -> RunRecord:
         definition = todays[case_id]["definition_digest"]
         record.cases[case_id] = case_record(row, {**index[case_id], "definition_digest": definition})
     return record
-
-
-def _with_names(run: RunRecord, names: Mapping[str, _Name]) -> RunRecord:
-    cases = dict(run.cases)
-    for old, name in names.items():
-        row = cases.get(old)
-        if row is not None and row.definition == name.before:
-            del cases[old]
-            cases[name.now] = row.model_copy(update={"case_id": name.now, "definition": name.after})
-    return RunRecord(run.run, cases)
 
 
 def material_of_packs(

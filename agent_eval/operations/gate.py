@@ -20,13 +20,14 @@ from agent_eval.gate.policy_file import parse_policy, parse_thresholds, with_key
 from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.compare import ComparedPacks, PackSources
+from agent_eval.operations.compare import PackSources, find_compared
 from agent_eval.operations.decision_material import counts_of, is_recorded, material_of_packs
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     comparison_file,
     open_run,
     parse_decision,
+    parse_settings,
     path_in_pack,
     read_comparison,
     view,
@@ -34,10 +35,7 @@ from agent_eval.operations.packs import (
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
 from agent_eval.storage.files import read_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
-
-SCHEMA_OF_EDITORS = "$schema"
-"""The key of a file in which editors look for its JSON Schema; it decides nothing."""
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
@@ -91,7 +89,7 @@ class Rules:
         if preset is not None:
             chosen = (chosen or GatePolicy()).model_copy(update={"preset": preset})
         if config is not None:
-            values = _parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+            values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
             chosen = with_keys(chosen or GatePolicy(), values, source=str(config))
         if own:
             chosen = with_keys(chosen or GatePolicy(), own, source=CONFIG_FILE)
@@ -106,7 +104,7 @@ class GateResult:
     path: Path
     comparison: Comparison | None
     chosen: tuple[str, ...] = ()
-    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks.chosen`."""
+    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks`."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -160,19 +158,21 @@ def decide_on(
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
-        compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
-        if policy is not None and policy.is_release:
-            compared_packs.refuse_chosen(comparison)
-        followed = compared_packs.check()
+        is_release = policy is not None and policy.is_release
+        compared = find_compared(comparison, read, packs or PackSources(), is_release=is_release)
         if policy is None:
             decision = decide(
-                followed, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+                compared.comparison,
+                rules.thresholds,
+                generated_at=now,
+                comparison_sha256=read.sha256,
+                waivers=waivers,
             )
         else:
             material = material_of_packs(
-                compared_packs.candidate,
-                compared_packs.baseline,
-                followed,
+                compared.candidate,
+                compared.baseline,
+                compared.comparison,
                 comparison_sha256=read.sha256,
                 waivers=waivers,
             )
@@ -183,7 +183,7 @@ def decide_on(
         raise
     _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, read.comparison, compared_packs.chosen)
+    return GateResult(decision, path, read.comparison, compared.chosen)
 
 
 def decide_on_run(
@@ -282,23 +282,4 @@ def read_policy(path: Path) -> GatePolicy:
 
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file, by the format of the name `source`."""
-    return parse_policy(_parse_settings(data, source), source=source)
-
-
-def _parse_settings(data: bytes, source: str) -> dict[str, Any]:
-    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
-    if source.lower().endswith((".yaml", ".yml")):
-        from agent_eval.storage.yaml import parse_yaml
-
-        settings = parse_yaml(data, source=source)
-    else:
-        settings = parse(data, source=source)
-    if isinstance(settings, dict):
-        settings.pop(SCHEMA_OF_EDITORS, None)
-    else:
-        raise InvalidInput(
-            f"{source} must hold an object, not {type(settings).__name__}",
-            remedy="Write it as `name: value`.",
-            file=source,
-        )
-    return settings
+    return parse_policy(parse_settings(data, source), source=source)

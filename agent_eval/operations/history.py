@@ -100,11 +100,7 @@ def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]
     """Describe a history as JSON: the runs, the oldest first, and the cases."""
     return {
         "runs": [
-            {
-                **run.run.to_json(),
-                "pass_rate": run.pass_rate,
-                "counted": history.counts(run),
-            }
+            {**run.run.to_json(), "pass_rate": run.pass_rate, "counted": history.counts(run)}
             for run in history.runs
         ],
         "cases": [

@@ -139,10 +139,7 @@ class _Crossing:
         if not (self.baseline or self.candidate or self.by_baseline):
             return None
         return JudgedTwice(
-            baseline=self.baseline,
-            candidate=self.candidate,
-            by_baseline=self.by_baseline,
-            apart=self.apart,
+            baseline=self.baseline, candidate=self.candidate, by_baseline=self.by_baseline, apart=self.apart
         )
 
     def _same_case(self, case_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Open the evidence pack or archive that a user names as a run, and read comparisons and decisions."""
+"""Open the pack or archive that a user names as a run; read comparisons, decisions and files of settings."""
 
 from __future__ import annotations
 
@@ -344,3 +344,21 @@ def validated(kind: type[AnyModel], value: Any, source: str, what: str) -> AnyMo
             file=source,
             field=place,
         ) from None
+
+
+def parse_settings(data: bytes, source: str) -> dict[str, Any]:
+    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
+    if source.lower().endswith((".yaml", ".yml")):
+        from agent_eval.storage.yaml import parse_yaml
+
+        settings = parse_yaml(data, source=source)
+    else:
+        settings = parse(data, source=source)
+    if not isinstance(settings, dict):
+        raise InvalidInput(
+            f"{source} must hold an object, not {type(settings).__name__}",
+            remedy="Write it as `name: value`.",
+            file=source,
+        )
+    settings.pop("$schema", None)  # where editors look for its JSON Schema; it decides nothing
+    return settings

@@ -15,14 +15,7 @@ from typing import Any, Literal
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import (
-    Case,
-    CaseResultRow,
-    RejudgedFrom,
-    SuiteHeader,
-    TrialResult,
-    canonical_json,
-)
+from agent_eval.contracts import Case, CaseResultRow, RejudgedFrom, SuiteHeader, TrialResult, canonical_json
 from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION

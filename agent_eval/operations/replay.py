@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import agent_from_description
@@ -21,13 +21,7 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import (
-    REPLAY_CONTRACT,
-    AgentDescription,
-    CaseResultRow,
-    ExecutionConfig,
-    Tally,
-)
+from agent_eval.contracts import REPLAY_CONTRACT, AgentDescription, CaseResultRow, ExecutionConfig, Tally
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
@@ -77,14 +71,12 @@ _OF_THE_AGENT = (
 )
 """Pins in the configuration of a run that concern the agent and its inputs."""
 
-Report = TypeVar("Report", ReplayReport, ReplayExecReport)
-
 
 @dataclass(frozen=True)
-class ReplayResult(Generic[Report]):
+class ReplayResult:
     """A report, and the file it was written to; None if it was not written."""
 
-    report: Report
+    report: ReplayReport | ReplayExecReport
     path: Path | None
 
     @property
@@ -101,7 +93,7 @@ def _report_path(pack: Path, out: Path | None, default: Path) -> Path | None:
     return out
 
 
-def _written(report: Report, out: Path | None) -> ReplayResult[Report]:
+def _written(report: ReplayReport | ReplayExecReport, out: Path | None) -> ReplayResult:
     if out is not None:
         write_output(out, dumps(report.to_json(), indent=True))
     return ReplayResult(report, out)
@@ -167,7 +159,7 @@ def _as_no_match(pack: Path) -> Iterator[None]:
         raise
 
 
-def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult[ReplayReport]:
+def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult:
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Raises:
@@ -280,7 +272,7 @@ def replay_exec(
     *,
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
-) -> ReplayResult[ReplayExecReport]:
+) -> ReplayResult:
     """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Raises:

@@ -171,12 +171,7 @@ def _refuse_other_settings(
         return
     hidden = len(differing) - _MOST_DIFFERENCES
     listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
-    raise UsageError(
-        f"cannot resume: {what}: {listed}",
-        remedy=remedy,
-        file=str(file),
-        differences=differing,
-    )
+    raise UsageError(f"cannot resume: {what}: {listed}", remedy=remedy, file=str(file), differences=differing)
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:

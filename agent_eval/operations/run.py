@@ -21,8 +21,10 @@ from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
+from agent_eval.operations.packs import parse_settings
 from agent_eval.operations.resume import refuse_to_lose
-from agent_eval.storage.json import read_json
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.json import DEFAULT_LIMITS
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, wanted_ids
@@ -203,18 +205,7 @@ def configs_of(judging: Judging) -> dict[str, Any]:
     path = judging.judge_config
     if path is None:
         return dict(judging.configs)
-    if path.suffix.lower() in (".yaml", ".yml"):
-        from agent_eval.storage.yaml import read_yaml
-
-        settings = read_yaml(path)
-    else:
-        settings = read_json(path)
-    if not isinstance(settings, dict):
-        raise InvalidInput(
-            f"{path} must hold an object, not {type(settings).__name__}",
-            remedy='Write it as {"name": value}.',
-            file=str(path),
-        )
+    settings = parse_settings(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
     return {**settings, **judging.configs}
 
 

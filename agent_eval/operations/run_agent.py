@@ -258,10 +258,7 @@ def _executed(
         simulation=simulation,
         price=price,
     )
-    with (
-        cluster_of(spec.judging) as cluster,
-        closing(commands) if commands is not None else nullcontext(),
-    ):
+    with cluster_of(spec.judging) as cluster, closing(commands) if commands is not None else nullcontext():
         plan = ExecutionPlan(
             trial=trial,
             trials=asked.trials,

@@ -154,7 +154,6 @@ def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
 
 
 RECORDED_MODE = "trace_score"
-FEWEST_RUNS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,10 +181,8 @@ def check_recorded(request: StabilityRequest, *, environ: Mapping[str, str]) -> 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid.
         NotEvaluable: No case could be judged.
-        NothingMeasured: There is no case, or no judge had anything to judge.
-        UsageError: Fewer than two runs are requested.
+        NothingMeasured: There is no case, no judge had anything to judge, or one run of it is requested.
     """
-    _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
     judging = _asked_anew(request.judging)
     plan = judge_plan(judging, judging.judges or DEFAULT_JUDGES, environ)
@@ -242,9 +239,8 @@ def check_agent(
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended the run early.
-        UsageError: Fewer than two runs are requested, or an earlier check is to be resumed.
+        UsageError: An earlier check is to be resumed.
     """
-    _refuse_too_few(request.runs)
     if agent.resume:
         raise UsageError("a check of stability is not resumed", remedy="Leave out --resume.", field="resume")
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
@@ -283,12 +279,3 @@ def _asked_anew(judging: Judging) -> Judging:
 
 def _outcome(outcome: str, hard_failed: bool) -> TrialOutcome:
     return TrialOutcome(outcome == Outcome.PASSED, hard_failed, judged=outcome != Outcome.SKIPPED)
-
-
-def _refuse_too_few(runs: int) -> None:
-    if runs < FEWEST_RUNS:
-        raise UsageError(
-            f"{runs} run cannot disagree with itself",
-            remedy=f"Ask for at least {FEWEST_RUNS} with --runs.",
-            field="runs",
-        )

@@ -18,7 +18,7 @@ from agent_eval.attestations.dsse import (
     UntrustedPack,
     sign_bundle,
 )
-from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind, Trust, Verified, admit
+from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, SigningKey, read_public_key
 from agent_eval.attestations.predicates import (
     GATE_FIELD,
@@ -27,7 +27,6 @@ from agent_eval.attestations.predicates import (
     result_predicate,
     subjects_of,
 )
-from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive
@@ -129,7 +128,18 @@ def attest_opened(
                 remedy="Make the run again with that variable set, so that its evidence is redacted.",
                 file=str(path),
             )
-    paths = [name for kind, statement in statements.items() for name in _write(path, kind, statement, signer)]
+    paths: list[str] = []
+    for kind, statement in statements.items():
+        payload = statement.encode()
+        files = {kind.predicate: dumps(dict(statement.predicate), indent=True)}
+        if signer.secret is not None:
+            envelope = Envelope.authenticated(payload, signer.secret)
+            files[kind.mac] = dumps(envelope.to_json(), indent=True)
+        if signer.key is not None:
+            files[kind.bundle] = sign_bundle(payload, signer.key)
+        for name, data in files.items():
+            write_output(path / name, data)
+        paths += files
     return {
         "pack": str(path),
         "manifest_sha256": pack.manifest_sha256,
@@ -166,19 +176,6 @@ def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
             file=source,
         )
     return gate_predicate(pack.config, decided, sha256_bytes(data))
-
-
-def _write(pack: Path, kind: Kind, statement: Statement, signer: Signer) -> list[str]:
-    payload = statement.encode()
-    files = {kind.predicate: dumps(dict(statement.predicate), indent=True)}
-    if signer.secret is not None:
-        envelope = Envelope.authenticated(payload, signer.secret)
-        files[kind.mac] = dumps(envelope.to_json(), indent=True)
-    if signer.key is not None:
-        files[kind.bundle] = sign_bundle(payload, signer.key)
-    for name, data in files.items():
-        write_output(pack / name, data)
-    return list(files)
 
 
 @dataclass
