@@ -11,8 +11,7 @@ import pytest
 from agent_eval.ci.platforms.buildkite import same_repository
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
-from tests.unit.ci.platforms.build_runner import EVIDENCE, at_work, contract, served
-from tests.unit.ci.platforms.buildkite.runner import FORK, BuildkiteRunner
+from tests.unit.ci.platforms.builds import EVIDENCE, FORK, BuildkiteRunner, at_work, contract, served
 
 REFUSED = "has secrets and would run a fork's code"
 

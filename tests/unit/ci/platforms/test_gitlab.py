@@ -17,10 +17,9 @@ from agent_eval.ci.platforms.rest import Connector
 from agent_eval.errors import RemoteError
 from agent_eval.text.escape import code_span, fence, plain, prose
 from tests.e2e.runner import order, orders
-from tests.fakes.gitlab import PROJECT, SOMEONE_ELSE, TOKEN, FakeGitLab
+from tests.fakes.gitlab import FORK, PROJECT, SOMEONE_ELSE, TOKEN, FakeGitLab
 from tests.security.github_markdown import NASTY
-from tests.unit.ci.platforms.build_runner import at_work, contract, served
-from tests.unit.ci.platforms.gitlab.runner import FORK, GitLabRunner
+from tests.unit.ci.platforms.builds import GitLabRunner, at_work, contract, served
 
 JOB_TOKEN = {"gitlab_token": ""}
 """The job's own token is all that it has."""

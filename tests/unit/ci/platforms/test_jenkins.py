@@ -10,8 +10,7 @@ import pytest
 
 from tests.e2e.runner import orders
 from tests.fakes.jenkins import FOLDER, FakeJenkins
-from tests.unit.ci.platforms.build_runner import at_work, served
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import JenkinsRunner, at_work, served
 
 MAIN, PR = f"{FOLDER}/job/main", f"{FOLDER}/job/PR-12"
 
