@@ -42,7 +42,8 @@ def say(
     marker = Marker(**{"comment_id": "default", "sha": NEW, "run_id": 500, "attempt": 1, **fields})  # type: ignore[arg-type]
     refused = GITHUB.remedies.write_from_fork if fork else GITHUB.remedies.write_comment
     comments, body = comments_of(github, author), f"{marker}\n{text}"
-    return publish(comments, marker, body, words=GITHUB.words, refused=refused)
+    words = {"change": GITHUB.words.change, "full_report": GITHUB.words.full_report, "refused": refused}
+    return publish(comments, marker, body, **words)
 
 
 def lines(github: FakeGitHub) -> list[str]:
