@@ -204,7 +204,7 @@ def test_a_missing_baseline_is_explained_by_what_was_looked_at() -> None:
     assert (lack(), note(found)) == ("no baseline was looked for", "")
     found.search.looked_at = 0
     assert lack() == ""  # a first run, as the gate says
-    found.search.gone = {}
+    found.search.gone = set()
     assert lack() == "no earlier run has this suite"
     found.search.gone, found.search.lost = None, ["Run 3 has expired."]
     assert lack() == "what earlier runs left is gone"
