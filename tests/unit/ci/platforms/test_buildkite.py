@@ -128,11 +128,6 @@ def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunne
     assert runner.repository.git("rev-parse", "HEAD")[:7] in step.report
 
 
-def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
-    runner.push(400)
-    assert "named run" in runner.pull_request(baseline="run:400").report
-
-
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [

@@ -178,11 +178,6 @@ def test_note__that_is_refused_leaves_the_decision(runner: GitLabRunner, status:
     assert (step.code, "Warning: " in step.log) == (0, True)
 
 
-def test_named__pipeline_is_the_baseline(runner: GitLabRunner) -> None:
-    runner.push(400)
-    assert "named run" in runner.merge_request(baseline="run:400").report
-
-
 ACTIONS = (
     *("/merge", "/approve", "/close", "/assign @all", "/label ~security"),
     *("/merge\n```\n/merge\n```", "```\n/merge", "````\n/merge\n````", "~~~\n/merge\n~~~"),
