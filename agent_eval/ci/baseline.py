@@ -99,8 +99,8 @@ class Search:
             run is reviewed, that of the best.
         earlier: Records of reviewed runs at or before the base by slug, the newest first.
         newest_record: The record of the newest reviewed run of all, also after the base, by slug.
-        gone: Number of cases of each dataset of the best evidence that this run has no suite for; None while
-            no evidence was found.
+        gone: The datasets of the best evidence that this run has no suite for; None while no evidence was
+            found.
     """
 
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Search:
     newest: dict[str, Pack] = field(default_factory=dict)
     earlier: dict[str, list[RunRecord]] = field(default_factory=dict)
     newest_record: dict[str, RunRecord] = field(default_factory=dict)
-    gone: dict[str, int] | None = None
+    gone: set[str] | None = None
 
     def lack(self, slug: str) -> Lack | None:
         """Why a suite has no baseline; None where it has one, and where `outage` says why not."""
@@ -194,16 +194,9 @@ def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = 
             file=str(where),
             field="baseline",
         )
-    notes = [
-        f"The baseline at the given path has no evidence of `{slug}`."
-        for slug in wanted
-        if slug not in baselines
-    ]
-    gone = {
-        pack.manifest.dataset_id: pack.summary.total_cases
-        for slug, pack in by_slug.items()
-        if slug not in wanted
-    }
+    lacking = (slug for slug in wanted if slug not in baselines)
+    notes = [f"The baseline at the given path has no evidence of `{slug}`." for slug in lacking]
+    gone = {pack.manifest.dataset_id for slug, pack in by_slug.items() if slug not in wanted}
     return Search(baselines=baselines, notes=notes, newest=newest, gone=gone)
 
 
@@ -494,11 +487,8 @@ def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
 def _keep(evidence: _Evidence, ground: Ground, result: Search) -> None:
     """Note which datasets the best evidence has, and keep the newest pack of each suite."""
     if result.gone is None:
-        result.gone = {
-            pack.manifest.dataset_id: pack.summary.total_cases
-            for slug, pack in evidence.packs.items()
-            if slug not in ground.wanted
-        }
+        others = (pack for slug, pack in evidence.packs.items() if slug not in ground.wanted)
+        result.gone = {pack.manifest.dataset_id for pack in others}
     for slug, (pack, _) in evidence.wanted.items():
         result.newest.setdefault(slug, pack)
 

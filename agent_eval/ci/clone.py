@@ -356,7 +356,21 @@ class PrivateClone:
         wanted = [commit for commit in commits if _checked(commit) not in self._at_hand]
         if not wanted:
             return
-        if not self._fetch_from_checkout(wanted):
+        is_fetched = not self._lacks_history()
+        if is_fetched:
+            try:
+                self._fetch(self.top.as_uri(), wanted, f"--upload-pack={_UPLOAD}")
+            except GitFailed as error:
+                # Git says the same of a commit that is damaged as of one that is not there.
+                objects = self.of_checkout / "objects"
+                is_there = any((objects / commit[:2] / commit[2:]).exists() for commit in wanted)
+                is_fetched = False
+                if is_there or "not our ref" not in error.stderr:
+                    raise DamagedObjects(
+                        "The base commit cannot be read from the checkout: its objects are damaged.",
+                        remedy="Check out again, without steps before that write below `.git`.",
+                    ) from error
+        if not is_fetched:
             why = "The base commit is not known: fetch the whole history."
             if self.remote is None:
                 raise CommitUnknown(why, remedy=WHOLE_HISTORY)
@@ -366,24 +380,6 @@ class PrivateClone:
             except GitFailed as error:
                 raise CommitUnknown(why, remedy=WHOLE_HISTORY) from error
         self._at_hand.update(wanted)
-
-    def _fetch_from_checkout(self, commits: Sequence[str]) -> bool:
-        """Fetch from the checkout, if it has the commits with their whole history."""
-        if self._lacks_history():
-            return False
-        try:
-            self._fetch(self.top.as_uri(), commits, f"--upload-pack={_UPLOAD}")
-        except GitFailed as error:
-            # Git says the same of a commit that is damaged as of one that is not there.
-            objects = self.of_checkout / "objects"
-            is_there = any((objects / commit[:2] / commit[2:]).exists() for commit in commits)
-            if "not our ref" in error.stderr and not is_there:
-                return False
-            raise DamagedObjects(
-                "The base commit cannot be read from the checkout: its objects are damaged.",
-                remedy="Check out again, without steps before that write below `.git`.",
-            ) from error
-        return True
 
     def _lacks_history(self) -> bool:
         """Whether the checkout was made without its whole history, or without some files of it."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from agent_eval.ci.earlier import outage_of
-from agent_eval.ci.platforms.spec import Words
 from agent_eval.errors import RemoteError
 from agent_eval.http.errors import HttpError, UncertainOutcome
 
@@ -69,11 +68,14 @@ class Published:
     warning: str = ""
 
 
-def publish(comments: Comments, marker: Marker, body: str, *, words: Words, refused: str) -> Published:
+def publish(
+    comments: Comments, marker: Marker, body: str, *, change: str, full_report: str, refused: str
+) -> Published:
     """Create or update the comment of this evaluation on the change; the body starts with the marker.
 
-    `refused` is a phrase that says why the job may not write comments. Does not raise for a failure of the
-    platform: the decision is valid without the comment.
+    For warnings: the platform's words for what is under review and for the report, and in `refused` a phrase
+    that says why the job may not write comments. Does not raise for a failure of the platform: the decision
+    is valid without the comment.
     """
     try:
         author = comments.author()
@@ -81,12 +83,12 @@ def publish(comments: Comments, marker: Marker, body: str, *, words: Words, refu
     except RemoteError as error:
         outage = outage_of(error, f"{refused}.")
         why = f"No comment was written: {outage.cause} {outage.remedy}"
-        return Published("refused", warning=f"{why} The report is in the {words.full_report}.")
+        return Published("refused", warning=f"{why} The report is in the {full_report}.")
     if published.action in ("created", "updated"):
         with suppress(RemoteError):  # they say of themselves which commit they are about
             _mark_outdated(comments, marker, author, published.url)
     if published.action == "kept" and not published.warning:
-        warning = f"A newer run has already commented on this {words.change}; its comment stays."
+        warning = f"A newer run has already commented on this {change}; its comment stays."
         return replace(published, warning=warning)
     return published
 

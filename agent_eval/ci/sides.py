@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -162,26 +163,20 @@ def _submodule(
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
     has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
-    own = _Source(bare, remote, copy, source.depth + 1)
-    if has_copy and _fetched(git, own, copy.as_uri(), commit, None):
-        return own
+    addresses: list[tuple[str, Remote | None]] = [(copy.as_uri(), None)] if has_copy else []
+    if remote is not None:
+        bare_url = remote.url.removesuffix(".git").rstrip("/")
+        urls = dict.fromkeys((remote.url, f"{bare_url}.git"))
+        addresses += [(REMOTE, replace(remote, url=address)) for address in urls]
+    flags = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    for address, access in addresses:
+        with suppress(GitFailed):
+            spec = f"+{commit}:refs/agent-eval/{commit}"
+            git.run("fetch", *flags, address, spec, cwd=bare, remote=access)
+            return _Source(bare, remote, copy, source.depth + 1)
     if remote is None:
         raise CannotCheckOut(reason, _not_here(source))
-    for address in dict.fromkeys((remote.url, f"{remote.url.removesuffix('.git').rstrip('/')}.git")):
-        if _fetched(git, own, REMOTE, commit, replace(remote, url=address)):
-            return own
     raise CannotCheckOut(reason, "its repository cannot be read, or does not have the commit")
-
-
-def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remote | None) -> bool:
-    """Fetch a commit alone; tells whether it came."""
-    flags = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    spec = f"+{commit}:refs/agent-eval/{commit}"
-    try:
-        git.run("fetch", *flags, address, spec, cwd=source.bare, remote=remote)
-    except GitFailed:
-        return False
-    return True
 
 
 def write_files(clone: PrivateClone, commit: str, names: Sequence[str], directory: Path) -> None:

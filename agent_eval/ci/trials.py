@@ -459,14 +459,14 @@ def take_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict[
         )
 
     for target in targets:
-        if (taken := by_slug.get(target.slug)) is None:
+        if (evidence := by_slug.get(target.slug)) is None:
             raise wrong(f"has no evidence of `{target.slug}`", "Run every suite in an earlier job.")
-        refuse_incomplete(taken.name, taken.manifest)
-        if taken.config.suite_digest != (target.source or open_suite(target.path)).digest:
+        refuse_incomplete(evidence.name, evidence.manifest)
+        if evidence.config.suite_digest != (target.source or open_suite(target.path)).digest:
             raise wrong(f"is of another version of `{target.path}`")
-        if commit is not None and taken.config.git_commit is None:
+        if commit is not None and evidence.config.git_commit is None:
             raise wrong("does not say of which commit it is", "Make it in a job of this run, or in git.")
-        if commit not in (None, taken.config.git_commit):
+        if commit not in (None, evidence.config.git_commit):
             raise wrong("is of another commit")
     finals = [job.settings.out / target.slug for target in targets]
     with new_directories(finals, may_replace=may_be_replaced) as places:

@@ -216,9 +216,10 @@ class Platform(Reporter):
     def _publish(
         self, comments: Comments, marker: Marker, body: Callable[[str], str], *, from_fork: bool = False
     ) -> Published:
-        remedies = self.spec.remedies
+        words, remedies = self.spec.words, self.spec.remedies
         refused = remedies.write_from_fork if from_fork else remedies.write_comment
-        return publish(comments, marker, body(str(marker)), words=self.spec.words, refused=refused)
+        named = {"change": words.change, "full_report": words.full_report, "refused": refused}
+        return publish(comments, marker, body(str(marker)), **named)
 
     def _not_written(self, why: str, what: str = "No comment was written.") -> Published:
         """Say why there is no comment, and where the report is."""
