@@ -37,11 +37,6 @@ def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def document(blocks: Iterable[str]) -> str:
-    """Join blocks with an empty line between them and a line break at the end. Empty blocks are left out."""
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
 def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a table. Every cell is a literal or the result of a function in `text.escape`.
 
