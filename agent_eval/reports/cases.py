@@ -294,11 +294,11 @@ def _side_by_side(turn: TurnPair, detail: Detail) -> Iterator[str]:
             same.append((name.capitalize(), detail.code(texts[0]) if texts[0] else _NOTHING))
         else:
             excerpts = cut_together(texts[0] or "", texts[1] or "", limit=detail.quote)
-            shown = [detail.code(each) if each else _NOTHING for each in excerpts]
+            quoted = [detail.code(each) if each else _NOTHING for each in excerpts]
             rows.append(
                 [
                     name.capitalize(),
-                    *(_NO_TURN if text is None else cut for text, cut in zip(texts, shown, strict=True)),
+                    *(_NO_TURN if text is None else cut for text, cut in zip(texts, quoted, strict=True)),
                 ]
             )
     if before is not None and now is not None:

@@ -330,8 +330,8 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
     ]
     parts = [words for _, words in differences]
     parts += ["the summary differs"] if replay.get("summary_match") is False else []
-    said = f"❌ The replay differs: {', '.join(parts)}." if parts else "❌ The replay differs."
-    blocks = ["✅ The replay gave the same results." if replay.get("replay_passed") is True else said]
+    differs = f"❌ The replay differs: {', '.join(parts)}." if parts else "❌ The replay differs."
+    blocks = ["✅ The replay gave the same results." if replay.get("replay_passed") is True else differs]
     for listed, words in differences:
         lines = [_difference(item, detail) for item in listed[: detail.cases]]
         if len(listed) > len(lines):
