@@ -10,6 +10,8 @@ from agent_eval.text.numbers import differing, distance, percent
 
 NAMED = 3
 """Most cases that a sentence names."""
+CRITERIA_SHOWN = 4
+"""Criteria of a judge that a case shows."""
 _NAME_LIMIT = 120
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.contracts import CaseRegression, Comparison, GateDecision, Metric, RunReference, Tally
-from agent_eval.reports.blocks import pair
-from agent_eval.reports.cases import CRITERIA_SHOWN, worse_criteria
+from agent_eval.reports.blocks import CRITERIA_SHOWN, pair
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.parts import Finding, State
@@ -93,7 +92,7 @@ def _regressed(rows: Sequence[CaseRegression], comparison: Comparison) -> list[s
         # One conversation is enough for a screen; all of them are in the comparison.
         if conversation is not None:
             judges = dict.fromkeys(each.judge_id for each in conversation.criteria)
-            worse = [each for judge_id in judges for each in worse_criteria(conversation, judge_id)]
+            worse = [each for judge_id in judges for each in conversation.worse(judge_id)]
             for each in worse[:CRITERIA_SHOWN]:
                 words = f"{shown_name(each.criterion, 120)}: {clean(each.reason, limit=200)}"
                 lines += wrapped([words], first="    - ", rest="      ")
