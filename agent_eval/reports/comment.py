@@ -63,40 +63,31 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
 
 
 def render_markdown(
-    comparison: Comparison,
+    subject: Comparison | RunReference,
     decision: GateDecision | None,
     *,
     title: str,
+    failing: Sequence[CaseResultRow] = (),
     replay: Mapping[str, Any] | None = None,
 ) -> str:
-    """Render a report of a comparison as markdown; `replay` is what `replay` wrote of the candidate."""
+    """Render a report of a comparison, or of a run that is compared with none, as markdown for a file.
+
+    `failing` has the cases of such a run that did not pass, in suite order; a bounded number is enough.
+    `replay` is what `replay` wrote of the candidate.
+    """
+    comparison, run = (subject, subject.candidate) if isinstance(subject, Comparison) else (None, subject)
     suite = SuiteReport(
         slug=title,
         suite_path="",
-        decision=decision or undecided(comparison.candidate),
-        candidate=comparison.candidate,
+        decision=decision or undecided(run),
+        candidate=run,
         comparison=comparison,
+        failing=failing,
         replay=replay,
     )
-    return _file(suite, title, is_decided=decision is not None, elsewhere="see the comparison")
-
-
-def render_run(
-    run: RunReference, failing: Sequence[CaseResultRow], decision: GateDecision | None, *, title: str
-) -> str:
-    """Render a report of a run that is compared with none.
-
-    `failing` has its cases that did not pass, in suite order; a bounded number is enough.
-    """
-    suite = SuiteReport(
-        slug=title, suite_path="", decision=decision or undecided(run), candidate=run, failing=failing
-    )
-    return _file(suite, title, is_decided=decision is not None, elsewhere="see the evidence pack")
-
-
-def _file(suite: SuiteReport, title: str, *, is_decided: bool, elsewhere: str) -> str:
     report = EvaluationReport(title=title, suites=[suite], boxes=False)
-    page = _Page(report, is_decided=is_decided, elsewhere=elsewhere)
+    elsewhere = "see the evidence pack" if comparison is None else "see the comparison"
+    page = _Page(report, is_decided=decision is not None, elsewhere=elsewhere)
     return fit(page.render, FULL, limit=FILE_LIMIT, size=utf8_bytes)
 
 
