@@ -22,15 +22,13 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.contracts.comparison import ConversationChange, CriterionChange, TurnPair
-from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names, table
+from agent_eval.contracts.comparison import ConversationChange, TurnPair
+from agent_eval.reports.blocks import AMOUNTS, CRITERIA_SHOWN, amount, bullets, names, table
 from agent_eval.reports.causes import is_crash, reasons_of
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, fence
 from agent_eval.text.numbers import count
 
-CRITERIA_SHOWN = 4
-"""Criteria of a judge that a case shows."""
 _REASONS_SHOWN = 3
 """Reasons of judges that a case shows; further judges object to the same answer, and have their names."""
 _RUNS_SHOWN = 8
@@ -111,24 +109,12 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterator[str]:
         yield f"and {names(others, most=detail.ids, limit=detail.quote)}"
 
 
-def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[CriterionChange]:
-    """Select a judge's criteria that got worse, or that it decides for the first time and not as passed."""
-    return [
-        each
-        for each in (change.criteria if change is not None else ())
-        if each.judge_id == judge_id
-        and not each.advisory
-        and each.candidate is not Outcome.PASSED
-        and each.candidate is not each.baseline
-    ]
-
-
 def _criterion_lines(
     case: CaseRegression, conversation: ConversationChange | None, detail: Detail
 ) -> Iterator[str]:
     """Name the criteria that got worse, each with the judge's reason."""
     for judge in case.judges[: detail.ids]:
-        worse = worse_criteria(conversation, judge.judge_id)
+        worse = conversation.worse(judge.judge_id) if conversation is not None else []
         for each in worse[:CRITERIA_SHOWN]:
             line = (
                 f"{_MARK[each.candidate] if each.candidate else '➖'} Criterion {detail.code(each.criterion)}"
@@ -294,11 +280,11 @@ def _side_by_side(turn: TurnPair, detail: Detail) -> Iterator[str]:
             same.append((name.capitalize(), detail.code(texts[0]) if texts[0] else _NOTHING))
         else:
             excerpts = cut_together(texts[0] or "", texts[1] or "", limit=detail.quote)
-            shown = [detail.code(each) if each else _NOTHING for each in excerpts]
+            quoted = [detail.code(each) if each else _NOTHING for each in excerpts]
             rows.append(
                 [
                     name.capitalize(),
-                    *(_NO_TURN if text is None else cut for text, cut in zip(texts, shown, strict=True)),
+                    *(_NO_TURN if text is None else cut for text, cut in zip(texts, quoted, strict=True)),
                 ]
             )
     if before is not None and now is not None:

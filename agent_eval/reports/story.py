@@ -494,14 +494,16 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
     headline, sentence, advice = (text.format(**words) for text in texts)
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
-    if fault is Fault.AGENT and has_agent and suite.base_fails_too:
+    rerun = [*suite.reruns.cases, *suite.reruns.late] if suite.reruns is not None else []
+    by_base = {row.case_id: {trial.result for trial in row.base} for row in rerun if row.base}
+    # The base was run beside the change, and passed no case either.
+    if fault is Fault.AGENT and has_agent and by_base and "passed" not in set().union(*by_base.values()):
         headline, sentence = (
             f"{headline}, and so does the base",
             f"{sentence} That says nothing of this change.",
         )
-        tried = suite.run_by_base
         groups = [
-            group._replace(main="error" if tried.issuperset(group.case_ids) else "passed before")
+            group._replace(main="error" if by_base.keys() >= {*group.case_ids} else "passed before")
             for group in groups
         ]
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."

@@ -244,8 +244,8 @@ def _state(progress: RunProgress, more: str) -> list[str]:
     if progress.cost_usd:
         parts.append(f"${progress.cost_usd:,.4f}{more if progress.unknown_cost else ''}")
     if progress.seconds_left is not None and progress.done < progress.total:
-        left = round(progress.seconds_left)
-        hours, minutes, seconds = left // 3600, left % 3600 // 60, left % 60
+        whole = round(progress.seconds_left)
+        hours, minutes, seconds = whole // 3600, whole % 3600 // 60, whole % 60
         words = f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
         parts.append(f"{f'{hours} h {minutes:02d} min' if hours else words} left")
     return parts

@@ -64,18 +64,18 @@ def history_view(history: SuiteHistory) -> HistoryView:
     """Prepare the history of a suite for the page, with its own run as the last one."""
     own, branch = history.own, one_line(history.branch, limit=60)
     before = [run for run in history.earlier if run.run.run_id != own.run.run_id]
-    shown = board([own, *before], runs=RUNS_SHOWN)
+    with_own = board([own, *before], runs=RUNS_SHOWN)
     words = placed(own, history.earlier, branch) or "the last runs have another key"
-    charts = [_chart("Pass rate", words, rates(shown.runs), shown, percent)]
+    charts = [_chart("Pass rate", words, rates(with_own.runs), with_own, percent)]
     for name, series, write in (
-        ("Cost", costs(shown.runs), "${:,.4f}".format),
-        ("Latency, median of the cases", latencies(shown.runs), "{:,.2f} s".format),
+        ("Cost", costs(with_own.runs), "${:,.4f}".format),
+        ("Latency, median of the cases", latencies(with_own.runs), "{:,.2f} s".format),
     ):
         if series.newest is not None:
             low, high = write(min(series.known)), write(max(series.known))
-            charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, shown, write))
+            charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, with_own, write))
     known = [chart for chart in charts if chart.points]
-    return HistoryView(branch=branch, charts=known, other_keys=shown.other_keys)
+    return HistoryView(branch=branch, charts=known, other_keys=with_own.other_keys)
 
 
 def _chart(name: str, words: str, series: Series, history: Board, write: Callable[[float], str]) -> Chart:

@@ -181,8 +181,8 @@ def render_html(request: HtmlReport) -> str:
     room -= _open_cases(parts, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
     blocks, block_of = _packed(parts, request, room)
     for part in parts:
-        shown = part.opened.keys() | block_of.keys()
-        part.left_out = sum(line.anchor not in shown and part.has_more(line) for line in part.lines)
+        known = part.opened.keys() | block_of.keys()
+        part.left_out = sum(line.anchor not in known and part.has_more(line) for line in part.lines)
     # Files of our own, which are put into the page as they are.
     style, early, script = (
         Markup((_TEMPLATES / name).read_text("utf-8"))  # noqa: S704
@@ -266,9 +266,9 @@ def _packed(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> tuple
         if line.anchor not in part.opened and part.has_more(line)
     ]
     cases: list[tuple[str, str]] = []
-    for left, (part, line) in zip(range(len(others))[::-1], others, strict=True):
+    for following, (part, line) in zip(range(len(others))[::-1], others, strict=True):
         cases.append((line.anchor, _case_markup(part, line, request, PACKED)))
-        if left and sum(len(markup) for _, markup in cases) < BLOCK_CHARACTERS:
+        if following and sum(len(markup) for _, markup in cases) < BLOCK_CHARACTERS:
             continue
         text = json.dumps(cases, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -287,8 +287,8 @@ def _case_markup(
 ) -> Markup:
     report, redactor = request.report, part.evidence.redactor
     command = report.reproduce_command(part.suite, line.case_id) if part.suite.suite_path else ""
-    shown = case_view(line, part.evidence, limits)
-    markup = _template("case.html").render(line=line, command=command, at_first=at_first, **shown)
+    view = case_view(line, part.evidence, limits)
+    markup = _template("case.html").render(line=line, command=command, at_first=at_first, **view)
     # No rule of the user's changes a tag; what it matches is in the texts between them.
     texts = _TAG.split(redactor.of_secrets.redact_text(markup))
     texts[::2] = map(redactor.redact_text, texts[::2])

@@ -198,9 +198,9 @@ def _aligned(
     calls: list[list[Call]] = [
         [
             (f"{event.type} {event.role} {event.tool or ''}", content.compact)
-            for event, content in zip(events, said, strict=True)
+            for event, content in zip(events, contents, strict=True)
         ]
-        for events, said in ((before, said_before), (now, said_now))
+        for events, contents in ((before, said_before), (now, said_now))
     ]
     for step in align(*calls):
         there, here = step.baseline, step.candidate
@@ -246,11 +246,11 @@ def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
     places = iter(range(len(rows)))
     shortened = []
     for turn in turns:
-        shown: list[StepRow] = []
+        rows_or_gaps: list[StepRow] = []
         for is_chosen, group in groupby(turn.rows, key=lambda _: next(places) in chosen):
             together = list(group)
-            shown += together if is_chosen else [StepRow("gap", hidden=len(together))]
-        shortened.append(StepTurn(turn.number, shown))
+            rows_or_gaps += together if is_chosen else [StepRow("gap", hidden=len(together))]
+        shortened.append(StepTurn(turn.number, rows_or_gaps))
     if sum(turn.number != 0 for turn in turns) < 2:
         return [StepTurn(None, [row for turn in shortened for row in turn.rows])] if turns else []
     return shortened
