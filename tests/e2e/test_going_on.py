@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, resuming, tree
 from tests.extent import WHOLE_JOB
 from tests.fakes.json_server import JsonServer
@@ -30,8 +31,7 @@ CASES = 8
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    cases = [{"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *({"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)))
     (tmp_path / "agent.py").write_text(COSTLY)
     (tmp_path / "program").symlink_to(sys.executable)
     return tmp_path

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import trajectory
 from tests.e2e.program import Ended, agent_eval, resuming
 from tests.extent import WHOLE_JOB
 
@@ -31,11 +32,6 @@ def suite_of(path: Path, *cases: dict[str, Any]) -> Path:
 def run_loop(place: Path, suite: Path, command: str, *more: str, out: str = "out", **how: Any) -> Ended:
     arguments = ["--suite", suite, "--out", out, "--propose-command", command, *more]
     return agent_eval("run-loop", "--format", "json", *arguments, cwd=place, **how)
-
-
-def trajectory(place: Path, case_id: str, out: str = "out") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((place / out / "cases" / case_id / "trajectory.json").read_text())
-    return found
 
 
 def test_the_agent_gets_what_it_needs_and_no_more(tmp_path: Path) -> None:

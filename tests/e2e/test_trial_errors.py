@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import events, write_suite
 from tests.e2e.program import Ended, agent_eval
 from tests.factories import make_case, make_suite
 from tests.fakes.json_server import JsonServer
@@ -20,14 +21,8 @@ HOSTED = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
 
 def suite_of(place: Path, *cases: dict[str, Any]) -> list[str]:
     judged = [{"regex_patterns": ["."], **case} for case in cases]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": judged}))
+    write_suite(place, *judged)
     return ["run", "--suite", "suite.json", "--out", "out"]
-
-
-def events(place: Path, case_id: str = "a") -> list[dict[str, Any]]:
-    path = place / "out" / "cases" / case_id / "trajectory.json"
-    trace: list[dict[str, Any]] = json.loads(path.read_text())["trace"]
-    return trace
 
 
 def answered(kind: str, usage: Any) -> bytes:
