@@ -78,8 +78,7 @@ def test_the_words_of_the_command_survive_a_shell(place: Path) -> None:
     ended = run(place, "--run-id", odd, "--max-run-cost", "0.25", out="an out & more")
     words = shlex.split(resuming(ended.err))
     assert words[words.index("--run-id") + 1] == odd
-    assert words[words.index("--out") + 1] == "an out & more"
-    assert words[-1] == "--resume"
+    assert (words[words.index("--out") + 1], words[-1]) == ("an out & more", "--resume")
     again = paste(place, resuming(ended.err).replace("--max-run-cost 0.25", ""))
     assert json.loads(again.stdout)["run_id"] == odd
 

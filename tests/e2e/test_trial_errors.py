@@ -51,8 +51,7 @@ def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path:
     assert ended.json()["summary"]["passed_cases"] == len(REPORTED)
     for number, (_, read) in enumerate(REPORTED):
         counted = events(tmp_path, str(number))[-1]["usage"]
-        assert counted.get("input_tokens") == read
-        assert counted["output_tokens"] == 7
+        assert (counted.get("input_tokens"), counted["output_tokens"]) == (read, 7)
 
 
 @pytest.mark.parametrize("usage", [{"input_tokens": "12", "output_tokens": 10**40}, {"input_tokens": {}}, 3])
@@ -158,8 +157,7 @@ def untraced(number: int) -> list[dict[str, Any]]:
 def refused(ended: Ended, said: str) -> None:
     assert ended.code == 4
     error = json.loads(ended.err.splitlines()[-1])["error"]
-    assert error["code"] == "not_evaluable"
-    assert error["message"] == said
+    assert (error["code"], error["message"]) == ("not_evaluable", said)
 
 
 @pytest.mark.parametrize("command", ["run", "run-loop"])

@@ -448,8 +448,7 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
 
     admission = Admission(trusting(SIGNER))
     pack = open_pack(Counting(scene.root), admit=admission)
-    assert reads.count("manifest.json") == 1
-    assert reads.count(RESULT.bundle) == 1
+    assert (reads.count("manifest.json"), reads.count(RESULT.bundle)) == (1, 1)
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
     assert admission.check(pack)[0].statement.is_about(pack.manifest_sha256)
 
