@@ -16,7 +16,7 @@ from tests.e2e.platforms import PLATFORMS as PLATFORMS_OF_CI
 from tests.e2e.platforms import CiPlatform, OnGitHub, platform
 from tests.e2e.runner import orders
 from tests.factories import make_suite
-from tests.unit.ci.platforms.repository import Repository
+from tests.fakes.git_host import commit, git
 
 LINE = "agent-eval ci --suite suite.json --max-regressed-cases 0"
 CASES = ("order-1", "order-2", "order-3", "order-4")
@@ -93,22 +93,23 @@ class Outside(Job):
     """The job outside of any platform: the store of baselines is a directory."""
 
     def __init__(self, program: Program, root: Path) -> None:
-        self.repository = Repository(root / "checkout")
-        self.repository.git("remote", "add", "origin", str(self.repository.server))
+        super().__init__(program, root / "checkout")
         self.store = ("--baseline-store", str(root / "store"))
-        super().__init__(program, self.repository.top)
+        commit(self.top, **{".gitignore": "agent-eval-out/\n"})
+        git(self.top, "clone", "--quiet", "--bare", ".", str(root / "origin.git"))
+        git(self.top, "remote", "add", "origin", str(root / "origin.git"))
 
     def _run(self, *, escalates: bool) -> tuple[int, str]:
         suite = make_suite(*orders(bad=(1, 2, 3, 4) if escalates else ()))
-        (self.top / "suite.json").write_text(json.dumps(suite))
-        self.repository.commit()
+        commit(self.top, **{"suite.json": json.dumps(suite)})
+        git(self.top, "push", "--quiet", "--set-upstream", "origin", "HEAD")
         return self.run({"GIT_CONFIG_NOSYSTEM": "1"}, None, *self.store)
 
     def push(self) -> tuple[int, str]:
         return self._run(escalates=False)
 
     def change(self, number: int, *, escalates: bool) -> tuple[int, str]:
-        self.repository.branch("topic", self.repository.git("rev-parse", "main"))
+        git(self.top, "switch", "--quiet", "--create", f"topic-{number}", "main")
         return self._run(escalates=escalates)
 
     def outcome(self) -> str:

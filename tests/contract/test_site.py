@@ -170,5 +170,4 @@ def test_the_references_name_everything_that_there_is() -> None:
 
 def test_what_would_be_loaded_is_noticed() -> None:
     page = Page('<a href="https://x.example"></a><script src="//x.example/a.js"></script><li>')
-    assert page.loads == ["//x.example/a.js"]
-    assert page.counts["li"] == 1
+    assert (page.loads, page.counts["li"]) == (["//x.example/a.js"], 1)

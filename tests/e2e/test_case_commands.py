@@ -46,7 +46,7 @@ def write_suite(place: Path, *case_ids: str, **fields: Any) -> None:
     cases = [
         {"case_id": case_id, "input": "hi", "policy": policy, **commands, **fields} for case_id in case_ids
     ]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
 
 
 @pytest.fixture

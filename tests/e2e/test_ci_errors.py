@@ -152,8 +152,7 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     assert runner.pull_request().code == 2
     runner.write_suite(*orders())
     step = runner.pull_request(judges="regex", min_pass_rate="0")
-    assert step.code == 4
-    assert step.outputs["passed"] == "false"
+    assert (step.code, step.outputs["passed"]) == (4, "false")
     assert "Not evaluated: nothing was judged (4 cases), and that is no pass" in github.bodies(PULL)[0]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import REPOSITORY, agent_eval, environment, start, unmeasured
 from tests.extent import WHOLE_JOB, crossed
 
@@ -23,7 +24,7 @@ SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
 def place(tmp_path: Path) -> Path:
     event = {"idx": 0, "actor": "agent", "type": "message", "output": "done"}
     cases = [{"case_id": str(number), "regex_patterns": ["done"], "trace": [event]} for number in range(3)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *cases)
     return tmp_path
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import Process, agent_eval, start, tree
 from tests.extent import OTHERS, WHOLE_JOB
 
@@ -31,7 +32,7 @@ RUN = ["run", "--suite", "suite.json", "--out", "out", *AGENT]
 def place(tmp_path: Path) -> Path:
     event = {"idx": 0, "actor": "agent", "type": "message", "output": "done"}
     cases = [{"case_id": str(n), "regex_patterns": ["done"], "trace": [event]} for n in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *cases)
     (tmp_path / "agent.py").write_text(CALLED)
     return tmp_path
 

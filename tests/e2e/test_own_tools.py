@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import events, write_suite
 from tests.e2e.program import Ended, agent_eval
 
 CASE = {"case_id": "a", "input": "Where is order 7?", "regex_patterns": ["shipped"]}
@@ -21,11 +22,6 @@ def run(place: Path, answer: dict[str, Any], *more: str, **case: Any) -> Ended:
     return agent_eval(
         "run", "--format", "json", "--suite", "suite.json", "--out", "out", "--fresh", *agent, cwd=place
     )
-
-
-def events(place: Path) -> list[dict[str, Any]]:
-    trace: list[dict[str, Any]] = json.loads((place / "out/cases/a/trajectory.json").read_text())["trace"]
-    return trace
 
 
 CALL = {"tool": "lookup", "arguments": {"id": 7}}
@@ -156,8 +152,7 @@ def call_tool(tool, arguments):
 
 def run_program(place: Path, body: str, *more: str) -> Ended:
     metadata = {"tool_responses": {"lookup": {"status": "shipped"}, "pay": {"error": "declined"}}}
-    cases = [{**CASE, "case_id": name, "metadata": metadata} for name in ("a", "b", "c")]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *({**CASE, "case_id": name, "metadata": metadata} for name in ("a", "b", "c")))
     (place / "agent.py").write_text(HELPER + body)
     agent = ["--agent-command", f"{sys.executable} -S -E agent.py", "--parallel", "3", *more]
     return agent_eval("run", "--format", "json", "--suite", "suite.json", "--out", "out", *agent, cwd=place)
@@ -175,8 +170,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         trace = json.loads(path.read_text())["trace"]
         kinds = [event["type"] for event in trace]
         assert kinds == ["message", "tool_call", "tool_result", "tool_call", "tool_result", "message"]
-        assert trace[3]["input"] == {"sum": str(10**30)}
-        assert trace[4]["error"] == "declined"
+        assert (trace[3]["input"], trace[4]["error"]) == ({"sum": str(10**30)}, "declined")
         assert trace[-1]["output"] == "shippeddeclined"
 
 

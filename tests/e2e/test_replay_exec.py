@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.e2e.test_replay import sealed_again
 
@@ -30,7 +31,7 @@ def program(place: Path, body: str = "") -> str:
 def run_loop(place: Path, command: str, *more: str, environ: dict[str, str] | None = None) -> Path:
     cases = [{"case_id": name, "regex_patterns": ["repair"]} for name in ("a", "b")]
     cases[1]["metadata"] = {"tool_responses": {"t": [1, 2]}}
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
     arguments = ["--suite", "suite.json", "--out", "pack", "--propose-command", command, *more]
     assert agent_eval("run-loop", *arguments, cwd=place, environ=environ).code == 0
     return place / "pack"
@@ -220,13 +221,12 @@ def live(tool, arguments):
 def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any, tmp_path: Path) -> None:
     (tmp_path / "ordered.py").write_text(ORDERED)
     case = {"case_id": "a", "input": {"q": 1, "p": 2}, "metadata": metadata, "regex_patterns": ["'z': 1"]}
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    write_suite(tmp_path, case)
     arguments = ["run", "--suite", "suite.json", "--out", "pack", "--agent", "python:ordered:agent"]
     recorded = ["--tools", "ordered:live", "--cassette", "tools.json", "--cassette-mode", "record"]
     assert agent_eval(*arguments, *recorded, cwd=tmp_path).code == 0
     report = replay(tmp_path, "--cassette", "tools.json").json()
-    assert report["trace_mismatches"] == []
-    assert report["saved_summary"]["passed_cases"] == 1
+    assert (report["trace_mismatches"], report["saved_summary"]["passed_cases"]) == ([], 1)
 
 
 def test_a_recording_is_replayed_without_trust(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.left import is_running
 from tests.e2e.program import Ended, agent_eval, start, tree
 from tests.factories import make_case
 
@@ -52,13 +53,6 @@ def workers(pid: int) -> set[int]:
         with suppress(FileNotFoundError):
             found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return set(map(int, found))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_one_process_and_several_write_one_pack(place: Path, processors: Callable[[set[int]], None]) -> None:

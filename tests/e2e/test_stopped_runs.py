@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import agent_eval, start, tree
 from tests.extent import WHOLE_JOB, crossed
 
@@ -40,8 +41,7 @@ CASES = 4
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    cases = [{"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *({"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)))
     (tmp_path / "agent.py").write_text(PROGRAM)
     (tmp_path / "shop.py").write_text(FUNCTION)
     return tmp_path

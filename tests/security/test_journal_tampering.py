@@ -13,6 +13,7 @@ import pytest
 
 from agent_eval.errors import ExitCode
 from agent_eval.storage.journal import Journal, RecordLine, encode, whole_lines
+from tests.e2e.left import write_suite
 from tests.e2e.program import Ended, agent_eval, tree
 from tests.extent import crossed
 
@@ -76,7 +77,7 @@ def prepare(place: Path) -> Path:
         }
         for number in range(CASES)
     ]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
     agent = AGENT.format(journal=str(place / "out.journal"), trick=str(place / "trick"))
     (place / "agent.py").write_text(agent)
     return place

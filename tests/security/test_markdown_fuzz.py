@@ -94,13 +94,6 @@ def test_the_whole_comment_keeps_its_shape(text):
     assert [f"<!--{said}-->" for said in page.comments] == [scenarios.MARKER]
 
 
-def test_the_whole_comment_keeps_its_shape__seeded():
-    benign = Page(scenarios.comment(scenarios.hostile("x|y")))
-    for text in nasty_texts(seed=11, number=ROUNDS // 15):
-        if text.strip():
-            assert_inert(hostile_marker_and_page(text)[1], benign)
-
-
 def test_a_comment_on_two_suites_keeps_its_shape():
     def page(text: str) -> Page:
         report = scenarios.hostile(text)

@@ -69,8 +69,7 @@ def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Pa
     text = FORMS[form](SECRET)
     assert run(tmp_path, told(text), layout=layout, model=text).json()["summary"]["total_cases"] == 1
     (tmp_path / "suite.json").unlink()
-    assert leaks(tmp_path, text) == []
-    assert leaks(tmp_path, SECRET) == []
+    assert (leaks(tmp_path, text), leaks(tmp_path, SECRET)) == ([], [])
     assert "[redacted:MY_API_TOKEN]" in "".join(
         path.read_text() for path in (tmp_path / "pack" / "cases").rglob("traj*")
     )

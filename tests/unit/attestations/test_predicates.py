@@ -89,8 +89,7 @@ def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -
     ]
     (policy,) = predicate["verifier"]["policies"]
     content = base64.b64decode(policy["content"])
-    assert policy["name"] == "release"
-    assert policy["digest"] == {"sha256": sha256_bytes(content)}
+    assert (policy["name"], policy["digest"]) == ("release", {"sha256": sha256_bytes(content)})
     assert json.loads(content)["thresholds"]["min_pass_rate"] == 0.9
     assert predicate["agentEval_gate"] == {
         "decisionSha256": DIGEST, "comparisonSha256": "2" * 64, "baselineManifestSha256": "1" * 64,

@@ -36,8 +36,7 @@ def test_outputs_in_a_pack_are_listed_and_the_run_stays_as_it_was(root: Path, na
     assert after.manifest_sha256 == before.manifest_sha256
     assert after.derived is not None
     assert [entry.path for entry in after.derived.files] == sorted([name, "compare/another.json"])
-    assert after.derived.run_manifest_sha256 == after.manifest_sha256
-    assert after.read(name) == b"two"
+    assert (after.derived.run_manifest_sha256, after.read(name)) == (after.manifest_sha256, b"two")
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,7 @@ def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> N
     write_zip(files, tmp_path / "p.zip")
     archive = ZipArchive(tmp_path / "p.zip", source="p.zip")
     packed, plain = open_pack(sources.ArchiveSource(archive, "p/")), open_pack(root)
-    assert packed.name == "p.zip: p"
-    assert packed.manifest_sha256 == plain.manifest_sha256
+    assert (packed.name, packed.manifest_sha256) == ("p.zip: p", plain.manifest_sha256)
     assert packed.results() == plain.results()
     assert packed.trajectory("case-2") == plain.trajectory("case-2")
     assert [entry.path for entry in packed.files()] == [entry.path for entry in plain.files()]
@@ -224,8 +223,7 @@ def test_a_case_is_read_under_another_id(tmp_path: Path, layout: str) -> None:
     assert {verdict["case_id"] for verdict in result["verdicts"]} == {result["case_id"]} == {"z"}
     assert (result["outcome"], index["case_id"]) == ("failed", "z")
     assert index["definition_digest"] == definition_digest({**pack.raw_trajectory("a"), "case_id": "z"})
-    assert renamed.trajectory("z").case_id == "z"
-    assert renamed.artifacts("z") == {}
+    assert (renamed.trajectory("z").case_id, renamed.artifacts("z")) == ("z", {})
     assert [(name.case_id, name.stored) for name in renamed.renamed()] == [("z", "a")]
     with pytest.raises(InvalidInput, match="no case"):
         renamed.trajectory("a")
