@@ -91,15 +91,12 @@ class ToolAddress:
         with self._lock:
             if self._has_ended or self.failure is not None:
                 return 410, {"error": "the attempt is over: no further tools are called"}
-            arguments = call.get("arguments", {})
+            arguments, is_recorded = call.get("arguments", {}), call.get("recorded") is not False
             try:
-                is_recorded = call.get("recorded") is not False
-                call_id = self._recorder.record_call(tool, arguments) if is_recorded else None
-                answer = self._recorder.call_tool(tool, arguments, call_id)
+                return 200, self._recorder.call_from_outside(tool, arguments, is_recorded=is_recorded)
             except (ToolFault, LimitReached) as failure:
                 self.failure = failure
                 return 410, {"error": failure.problem}
-        return 200, {"output": answer.output, "error": answer.error, "source": answer.source}
 
     def __enter__(self) -> ToolAddress:
         self._thread.start()

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
-from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
+from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder, cut_short
 from agent_eval.agents.tools import declared_tools
-from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
+from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.catalog import MODELS
 from agent_eval.models.hosted import HostedModel, Message, Question, Turn
@@ -176,16 +176,12 @@ def _model_in_metadata(task: Task) -> str:
 
 def _no_answer(turn: Turn) -> tuple[FailureKind, str] | None:
     """Say why a turn is none that can be judged: a kind of failure, and words; None if it is one."""
-    finish, stated = finish_of(turn.finish), (turn.finish or "")[:100]
-    if finish in (Finish.UNKNOWN, Finish.PAUSED):  # a pause is for tools of the provider, which has none here
-        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {stated}"
-    reason = f" (it stopped for: {stated})" if stated else ""
-    if finish in STOPPED_SHORT:
-        failure, words = STOPPED_SHORT[finish]
-        return failure, f"{words.removeprefix('the ')}{reason}"
-    if turn.text is None and not turn.calls:
-        return FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{reason}"
-    return None
+    if finish_of(turn.finish) is Finish.PAUSED:  # for tools of the provider, which has none here
+        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {turn.finish}"
+    if (problem := cut_short(turn.finish)) is not None or turn.text is not None or turn.calls:
+        return problem
+    reason = f" (it stopped for: {turn.finish})" if turn.finish else ""
+    return FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{reason}"
 
 
 def _record(recorder: Recorder, turn: Turn, seconds: float | None) -> list[str]:

@@ -91,22 +91,18 @@ class HttpTools(LiveTools):
             kept_out = reply.is_infrastructure and (reply.rate_limited or not reply.delivered)
             kind = FailureKind.ENVIRONMENT if kept_out else FailureKind.AGENT_ERROR
             raise ToolFault(kind, f"called {tool}, and the tool server {reply.problem}")
-        waited = last_sent - first_sent if retries else 0.0
-        return replace(_read(reply.value, tool), retries=retries, waited=waited)
-
-
-def _read(data: bytes, tool: str) -> ToolAnswer:
-    try:
-        value = parse(data, source="the tool server's answer", limits=Limits(wide_integers=True))
-    except InvalidInput as error:
-        problem = f"called {tool}, and the tool server gave no JSON: {error.message}"
-        raise ToolFault(FailureKind.AGENT_ERROR, problem) from None
-    if not isinstance(value, dict) or not {"response", "error"} & set(value):
-        problem = f"called {tool}, and the tool server's answer has neither response nor error"
-        raise ToolFault(FailureKind.AGENT_ERROR, problem)
-    if value.get("error") is not None:
-        return ToolAnswer(error=value["error"], source=SOURCE)
-    return answer_of(value.get("response"), source=SOURCE)
+        try:
+            value = parse(reply.value, source="the tool server's answer", limits=Limits(wide_integers=True))
+        except InvalidInput as error:
+            problem = f"called {tool}, and the tool server gave no JSON: {error.message}"
+            raise ToolFault(FailureKind.AGENT_ERROR, problem) from None
+        if not isinstance(value, dict) or not {"response", "error"} & set(value):
+            problem = f"called {tool}, and the tool server's answer has neither response nor error"
+            raise ToolFault(FailureKind.AGENT_ERROR, problem)
+        answer = answer_of(value.get("response"), source=SOURCE)
+        if value.get("error") is not None:
+            answer = ToolAnswer(error=value["error"], source=SOURCE)
+        return replace(answer, retries=retries, waited=last_sent - first_sent if retries else 0.0)
 
 
 def open_tool_server(

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_eval.agents.base import AttemptEnded, AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.contracts import Event, Trace, canonical_json
+from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.models.usage import NO_FACTS, AnswerFacts
@@ -118,6 +119,12 @@ class Recorder:
         self.check_time()
         return answer
 
+    def call_from_outside(self, tool: str, arguments: Any, *, is_recorded: bool) -> dict[str, Any]:
+        """Make a call that the agent asks for from its own process; return the answer as it is sent there."""
+        call_id = self.record_call(tool, arguments) if is_recorded else None
+        answer = self.call_tool(tool, arguments, call_id)
+        return {"output": answer.output, "error": answer.error, "source": answer.source}
+
     def record_refusal(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
         """Record that a call was not made, and why; return that as the tool's answer."""
         answer = ToolAnswer(error=problem, source="refused")
@@ -195,6 +202,20 @@ class Recorder:
             tokens=self.tokens,
             artifacts=self.artifacts,
         )
+
+
+def cut_short(reason: str | None) -> tuple[FailureKind, str] | None:
+    """Say why an answer with this reason to stop is none that can be judged: the kind of failure, and words.
+
+    None if it is one, or if nothing says so.
+    """
+    finish, stated = finish_of(reason), str(reason)[:100]
+    if finish is Finish.UNKNOWN:
+        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {stated}"
+    if finish not in STOPPED_SHORT:
+        return None
+    failure, words = STOPPED_SHORT[finish]
+    return failure, f"{words.removeprefix('the ')} (it stopped for: {stated})"
 
 
 def milliseconds(seconds: float | None) -> float | None:

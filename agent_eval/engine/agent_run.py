@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.tools import check_tools
+from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, CaseResult
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
@@ -407,7 +407,7 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
         for raw_case, case in suite.read(shard):
             ids.append(case.case_id)
             refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
-            check_tools(case)
+            CaseTools(case)  # refuses malformed answers
             _refuse_commands(case, plan, suite)
             _refuse_unable(case, plan, suite)
             _refuse_without_user(case, plan, suite)

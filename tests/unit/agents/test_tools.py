@@ -14,7 +14,6 @@ from agent_eval.agents.tools import (
     CaseTools,
     call_key,
     canonical,
-    check_tools,
     key_of_fingerprint,
 )
 from agent_eval.contracts import Case
@@ -150,6 +149,6 @@ def test_errors_in_rows() -> None:
 )
 def test_answers_that_cannot_be_used_are_refused(metadata: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        check_tools(case(**metadata))
+        CaseTools(case(**metadata))
     assert caught.value.details["field"] == f"metadata.{field}"
     assert caught.value.details["case_id"] == "c1"
