@@ -218,17 +218,20 @@ class _Conversation:
             place = Place(task.case.case_id, setting.loop, task.attempt)
             self._user = SimulatedUser(setting.simulation, task.case.conversation, place)
 
-    def hold(self) -> AttemptResult:
-        """Hold the conversation from its beginning; return it as one attempt, whose last event is its end.
-
-        A failed simulated user or a cancelled run is no failure of the agent.
-        """
+    def _begin(self) -> None:
         self._session = Session(self._task)
         self._exchanges: list[Exchange] = []
         self._last_words: EndReason | None = None
         self._end: ConversationEnd | None = None
         if self._user is not None:
             self._user.written = 0
+
+    def hold(self) -> AttemptResult:
+        """Hold the conversation from its beginning; return it as one attempt, whose last event is its end.
+
+        A failed simulated user or a cancelled run is no failure of the agent.
+        """
+        self._begin()
         try:
             for turn in self._turns:
                 message = turn if not turn.auto else self._simulated(turn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -105,7 +106,10 @@ class Scheduler:
             is_over = self._is_stopped and not (self._running or self._unwritten)
             if is_over or now >= self._deadline:
                 return
-            self._collect(max(0.0, min(next_tick, self._deadline) - now))
+            with suppress(Empty):
+                self._take(self._ended.get(timeout=max(0.0, min(next_tick, self._deadline) - now)))
+                while True:
+                    self._take(self._ended.get_nowait())
             self._write()
             if time.monotonic() >= next_tick:
                 tick()
@@ -139,16 +143,6 @@ class Scheduler:
     def _give_back(self) -> None:
         if self._work.adaptive is not None:
             self._work.adaptive.give_back()
-
-    def _collect(self, seconds: float) -> None:
-        """Take the trials that have ended; wait for the first of them."""
-        try:
-            future = self._ended.get(timeout=seconds)
-            while True:
-                self._take(future)
-                future = self._ended.get_nowait()
-        except Empty:
-            return
 
     def _take(self, future: Ended) -> None:
         self._running.discard(future)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -95,16 +94,11 @@ def score_suite(
             with closing(_outcomes(job, judges, cluster)) as outcomes:
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
-            stated = _with_redactions(config, merged)
-            sealer.seal(stated.to_json(), summary.to_json(), complete=complete)
+            if merged.redacted_cases:
+                stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
+                config = config.model_copy(update={"execution_config": stated})
+            sealer.seal(config.to_json(), summary.to_json(), complete=complete)
     return summary
-
-
-def _with_redactions(config: RunConfig, merged: _MergedShards) -> RunConfig:
-    if not merged.redacted_cases:
-        return config
-    stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
-    return config.model_copy(update={"execution_config": stated})
 
 
 def _outcomes(
@@ -114,7 +108,7 @@ def _outcomes(
     if cluster is not None:
         yield from _score_at_once(job, judges, _on_cluster(job, cluster))
     elif (number := _processes_for(job, judges)) > 1:
-        with forked_processes(number, _begin_to_score, job, judges) as pool:
+        with forked_processes(number, _forked.append, (job, judges)) as pool:
             yield from _score_at_once(job, judges, _in_processes(pool, number))
     else:
         for shard in job.suite.shards:
@@ -274,10 +268,6 @@ _forked: list[tuple[ScoringJob, Sequence[Judge]]] = []
 """What a forked process scores: it has it from the process that it was forked from."""
 
 
-def _begin_to_score(job: ScoringJob, judges: Sequence[Judge]) -> None:
-    _forked.append((job, judges))
-
-
 def _score_forked(shard: Shard) -> ScoredShard:
     [(job, judges)] = _forked
     return ScoredShard(_sendable(score_shard(job, judges, shard)), {})
@@ -313,10 +303,32 @@ def _cases_of(shard: Shard) -> str:
 
 def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
     def submit(shard: Shard) -> Future[ScoredShard] | None:
-        task = _task(job, shard)
-        return None if task is None else cluster.executor.submit(score_task, task, shard, cluster.versions)
+        try:
+            cases = list(job.suite.document.read(shard))
+        except AgentEvalError:
+            return None
+        suite = SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header)
+        return cluster.executor.submit(score_task, replace(job, suite=suite), shard, cluster.versions)
 
-    return _Workers(cluster.at_once, submit, partial(_received, job), cluster.check_alive)
+    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+        try:
+            scored = future.result()
+        except AgentEvalError:
+            raise
+        # The executor may raise anything for a lost task: worker killed, connection lost, nothing installed.
+        except Exception as error:
+            words = f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"
+            raise NotEvaluable(
+                words[:1000],
+                remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
+            ) from error
+        for path, data in scored.files.items():
+            place = job.target.root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_unsynced(place, data)
+        return scored.outcome
+
+    return _Workers(cluster.at_once, submit, receive, cluster.check_alive)
 
 
 def _sendable(outcome: ShardOutcome) -> ShardOutcome:
@@ -342,30 +354,3 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         return ScoredShard(
             outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
         )
-
-
-def _task(job: ScoringJob, shard: Shard) -> ScoringJob | None:
-    """Make the job for one shard; None if its cases cannot be read."""
-    try:
-        cases = list(job.suite.document.read(shard))
-    except AgentEvalError:
-        return None
-    return replace(job, suite=SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header))
-
-
-def _received(job: ScoringJob, future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
-    try:
-        scored = future.result()
-    except AgentEvalError:
-        raise
-    # The executor may raise anything for a lost task: worker killed, connection lost, package not installed.
-    except Exception as error:
-        raise NotEvaluable(
-            f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"[:1000],
-            remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
-        ) from error
-    for path, data in scored.files.items():
-        place = job.target.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_unsynced(place, data)
-    return scored.outcome
