@@ -405,10 +405,7 @@ class KeptModel(Model):
     kind = "kept"
 
     def __init__(
-        self,
-        described: Mapping[str, Any],
-        store: ReplyStore,
-        open_model: Callable[[], Model] | None,
+        self, described: Mapping[str, Any], store: ReplyStore, open_model: Callable[[], Model] | None
     ) -> None:
         self._described, self._store, self._open = dict(described), store, open_model
         self.model = str(described.get("model", ""))

@@ -105,10 +105,7 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
                 f"the Dask scheduler {address} has no workers", remedy="Start some with `dask worker`."
             )
         yield Cluster(
-            client.get_executor(pure=False),
-            threads,
-            versions_here(packages),
-            _DaskWatch(client).check_alive,
+            client.get_executor(pure=False), threads, versions_here(packages), _DaskWatch(client).check_alive
         )
 
 

@@ -190,10 +190,7 @@ class TrialNumber(NamedTuple):
 
 
 def record_trial(
-    raw: Mapping[str, Any],
-    number: TrialNumber,
-    plan: TrialPlan,
-    redactor: Redactor,
+    raw: Mapping[str, Any], number: TrialNumber, plan: TrialPlan, redactor: Redactor
 ) -> FinishedTrial | None:
     """Run a trial and make its record; None if the run is being ended.
 

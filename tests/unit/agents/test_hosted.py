@@ -245,10 +245,7 @@ def test_repair_tells_what_judges_said(serve: Serve) -> None:
         {"judge_id": "json", "passed": True, "outcome": "passed", "reason": "fine"},
     ]
     response = {"assistant_output": "Hm.", "error": "late"}
-    earlier = [
-        {"attempt": 0, "response": response, "verdicts": verdicts},
-        {"attempt": 1, "response": None},
-    ]
+    earlier = [{"attempt": 0, "response": response, "verdicts": verdicts}, {"attempt": 1, "response": None}]
     result = attempt(agent, "Greet me", mode="repair", attempt=2, previous_attempts=earlier)
     messages = server.requests[0]["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]

@@ -151,10 +151,7 @@ def wait_for(path: str) -> None:
 def test_function_is_given_the_payload() -> None:
     result = call("hello", metadata={"tool_responses": {"a": 1}})
     assert result.output == "propose hi"
-    assert told(result)[1:3] == [
-        ("agent", "tool_call", "a", {}, None),
-        ("tool", "tool_result", "a", 1, None),
-    ]
+    assert told(result)[1:3] == [("agent", "tool_call", "a", {}, None), ("tool", "tool_result", "a", 1, None)]
     assert call("text", limits=AttemptLimits(seconds=None)).output == "just text"
 
 

@@ -10,12 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.agents.base import ToolFault
-from agent_eval.agents.tools import (
-    CaseTools,
-    call_key,
-    canonical,
-    key_of_fingerprint,
-)
+from agent_eval.agents.tools import CaseTools, call_key, canonical, key_of_fingerprint
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput
 

@@ -39,15 +39,7 @@ Run = Callable[..., Execution]
 def plan_for(agent: FakeAgent, **more: Any) -> ExecutionPlan:
     of_run = {
         name: more.pop(name)
-        for name in (
-            "parallel",
-            "limits",
-            "retries",
-            "redactor",
-            "trials",
-            "policy",
-            "keep_calls",
-        )
+        for name in ("parallel", "limits", "retries", "redactor", "trials", "policy", "keep_calls")
         if name in more
     }
     judges = JudgePlan(more.pop("judges", JUDGES)).load()

@@ -189,10 +189,7 @@ def test_a_packed_answer_is_unpacked(framing: str, packed: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "data", "body"),
-    [
-        ("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"),
-        ("br", b"\x01\x02", b"\x01\x02"),
-    ],
+    [("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), ("br", b"\x01\x02", b"\x01\x02")],
     ids=["several members", "unknown"],
 )
 def test_other_encodings_of_an_answer(encoding: str, data: bytes, body: bytes) -> None:
