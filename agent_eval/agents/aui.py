@@ -19,7 +19,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
@@ -235,9 +235,7 @@ class AuiAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"{cls.kind}:{described['agent_id'] or ''}", replace(
             options,
             base_url=options.base_url or described["base_url"],

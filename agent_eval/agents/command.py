@@ -19,7 +19,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import has_answers
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
@@ -61,17 +61,12 @@ class ToolAddress:
         self.failure: ToolFault | LimitReached | None = None
         self._server = ThreadingHTTPServer((_HOST, 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._serve, daemon=True, name="tool-address")
         self.url = f"http://{_HOST}:{self._server.server_address[1]}{self._path}"
 
     def record_with(self, recorder: Recorder, task: Task) -> None:
         """Record further calls with another recorder, which is that of the next turn."""
         with self._lock:
             self._recorder, self._task, self.failure = recorder, task, None
-
-    def _serve(self) -> None:
-        while not self._has_ended:
-            self._server.handle_request()
 
     def answer(self, path: str, body: bytes | None) -> tuple[int, dict[str, Any]]:
         """Answer a request: its HTTP status, and the object that is sent back. Without a body it is a GET."""
@@ -99,6 +94,11 @@ class ToolAddress:
                 return 410, {"error": failure.problem}
 
     def __enter__(self) -> ToolAddress:
+        def serve() -> None:
+            while not self._has_ended:
+                self._server.handle_request()
+
+        self._thread = threading.Thread(target=serve, daemon=True, name="tool-address")
         self._thread.start()
         return self
 
@@ -202,9 +202,7 @@ class CommandAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         repair = described.get("repair_command")
         return f"command:{shlex.join(described['command'])}", replace(
             options,

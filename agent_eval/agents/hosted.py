@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder, cut_short
 from agent_eval.agents.tools import declared_tools
 from agent_eval.contracts.event import Finish, finish_of
@@ -64,9 +64,7 @@ class HostedAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"{cls.provider}:{described['model'] or ''}", replace(
             options,
             base_url=options.base_url or described["base_url"],

@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
@@ -166,9 +166,7 @@ class HttpAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         gateway = options.gateway or described.get("gateway") is True
         return str(described["url"]), replace(options, gateway=gateway)
 

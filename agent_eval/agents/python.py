@@ -38,6 +38,7 @@ from agent_eval.agents.base import (
     AttemptEnded,
     AttemptResult,
     Disturbed,
+    Opening,
     Surroundings,
     Task,
     ToolFault,
@@ -95,9 +96,7 @@ class PythonAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"python:{described['function']}", options
 
     @override

@@ -13,7 +13,7 @@ import pytest
 from agent_eval.contracts import SHARD_CASES, RunConfig
 from agent_eval.engine import JudgePlan, score_suite
 from agent_eval.engine import cluster as clusters
-from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
+from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, dask_cluster, versions_here, watch_of
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from tests.extent import crossed
 from tests.unit.engine.conftest import MakeSuite, case
@@ -111,15 +111,12 @@ def test_a_cluster_that_returns_nothing_is_checked(
 def test_a_cluster_without_workers_is_given_up_after_a_while() -> None:
     now = 0.0
     client = _Client(threads=[2, 0, OSError("gone"), 1, 0, 0])
-    watch = _DaskWatch(client, clock=lambda: now)
-    for _ in range(3):
-        watch.check_alive()
-        now += ALONE_SECONDS / 2
-    watch.check_alive()
-    watch.check_alive()
-    now += ALONE_SECONDS
+    check_alive = watch_of(client, clock=lambda: now)
+    for seconds in (20, 20, 15, 0, ALONE_SECONDS):
+        check_alive()
+        now += seconds
     with pytest.raises(NotEvaluable, match="no workers for 60 s"):
-        watch.check_alive()
+        check_alive()
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
