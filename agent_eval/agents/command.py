@@ -270,13 +270,10 @@ class CommandAgent(Agent):
             env = {**self._env, TOOLS_VARIABLE: tools.url}
 
             def send() -> Reply[ChildResult]:
-                began = surroundings.clocks.monotonic()
                 result = run_child(argv, stdin=stdin, env=env, limits=limits, cwd=self._cwd)
-                recorder.seconds = surroundings.clocks.monotonic() - began
                 return Reply(result, result.failure, result.problem)
 
-            reply, retries = surroundings.retry(send)
-        recorder.retries += retries
+            reply, _ = recorder.ask(send)
         assert reply.value is not None
         return _record(recorder, reply.value, tools.failure)
 

@@ -102,7 +102,7 @@ class HostedAgent(Agent):
         try:
             while True:
                 recorder.begin_step()
-                reply, seconds = self._ask(question, task, surroundings, recorder)
+                reply, seconds = self._ask(question, task, recorder)
                 if reply.value is None:
                     if reply.received:
                         recorder.artifacts["answer.txt"] = reply.received
@@ -133,25 +133,14 @@ class HostedAgent(Agent):
         except (LimitReached, ToolFault) as ended:
             return recorder.result(None, ended.failure, ended.problem)
 
-    def _ask(
-        self, question: Question, task: Task, surroundings: Surroundings, recorder: Recorder
-    ) -> tuple[Reply[Turn], float]:
-        """Return one answer, with the seconds that its last request took; waits for retries do not count."""
-        limits, clocks, seconds = task.limits, surroundings.clocks, 0.0
+    def _ask(self, question: Question, task: Task, recorder: Recorder) -> tuple[Reply[Turn], float]:
+        limits = task.limits
         remaining = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
-
-        def send() -> Reply[Turn]:
-            nonlocal seconds
-            began = clocks.monotonic()
-            reply = self._server.ask(question, seconds=remaining, max_bytes=limits.output_bytes)
-            seconds = clocks.monotonic() - began
-            return reply
-
-        reply, retries = surroundings.retry(send)
-        recorder.retries += retries
-        recorder.seconds += seconds
+        reply, seconds = recorder.ask(
+            lambda: self._server.ask(question, seconds=remaining, max_bytes=limits.output_bytes)
+        )
         if reply.failure is FailureKind.TIMEOUT:
-            return Reply(failure=reply.failure, problem=timed_out(limits.seconds)), seconds
+            reply = Reply(failure=reply.failure, problem=timed_out(limits.seconds))
         return reply, seconds
 
 

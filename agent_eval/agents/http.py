@@ -186,12 +186,10 @@ class HttpAgent(Agent):
         payload, limits = task.payload(), task.limits
 
         def send() -> Reply[bytes]:
-            began = surroundings.clocks.monotonic()
             reply = self._service.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
-            recorder.seconds = surroundings.clocks.monotonic() - began
             return once(reply) if task.session is not None else reply
 
-        reply, recorder.retries = surroundings.retry(send)
+        reply, _ = recorder.ask(send)
         if reply.value is None:
             failed = recorder.result(None, reply.failure, reply.problem)
             return replace(failed, is_uncertain=reply.is_final)

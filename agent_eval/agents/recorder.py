@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from agent_eval.agents.base import AttemptEnded, AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
@@ -10,6 +11,7 @@ from agent_eval.contracts import Event, Trace, canonical_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.models.retries import Reply, T
 from agent_eval.models.usage import NO_FACTS, AnswerFacts
 from agent_eval.storage.json import Limits, parse, within_64_bits
 
@@ -28,7 +30,8 @@ class Recorder:
     """Records the events of one attempt and enforces its limits."""
 
     def __init__(self, task: Task, surroundings: Surroundings) -> None:
-        self._task, self._tools, self._clocks = task, surroundings.tools, surroundings.clocks
+        self._task, self._tools = task, surroundings.tools
+        self._clocks, self._retry = surroundings.clocks, surroundings.retry
         self.events: list[Event] = []
         self.calls: list[dict[str, Any]] = []
         self._call_ids: set[str] = set()
@@ -38,6 +41,25 @@ class Recorder:
         self.steps = 0
         self.tokens: float = 0
         self.artifacts: dict[str, bytes] = {}
+
+    def ask(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], float]:
+        """Send a request to the agent, again where that may help; return the reply, and its seconds.
+
+        Waits and earlier attempts are not the agent's time; calls of tools during the request are part of it.
+        """
+        before, seconds = self.seconds, 0.0
+
+        def timed() -> Reply[T]:
+            nonlocal seconds
+            began = self._clocks.monotonic()
+            reply = send()
+            seconds = self._clocks.monotonic() - began
+            return reply
+
+        reply, retries = self._retry(timed)
+        self.retries += retries
+        self.seconds = before + seconds
+        return reply, seconds
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
         """Append an event."""

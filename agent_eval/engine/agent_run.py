@@ -17,7 +17,7 @@ from threading import Event as Flag
 from typing import Any
 
 from agent_eval.agents.tools import CaseTools
-from agent_eval.contracts import Case, CaseResult
+from agent_eval.contracts import Case
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.conversation.loop import planned_turns
@@ -196,15 +196,14 @@ class _AgentRun:
                     remedy="Run again from the start.",
                     file=str(self._journal.path),
                 )
-            check_record(record, str(self._journal.path))
+            result = check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
             if number in self._slots.places:
                 continue
             self._use.add(Costs.of_record(record).total)
-            result = CaseResult.model_validate(record["result"])
             if not is_repeated(result, record["trace"]):
                 self._slots.places[number] = line.offset, line.digest
-                self._count(loaded_trial(number, record), resumed=True)
+                self._count(loaded_trial(number, record, result), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
         """Run the trials that the journal does not have, until a limit, an outage or the caller ends it."""

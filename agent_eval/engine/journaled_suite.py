@@ -110,8 +110,10 @@ class ExecutedDocument(Document):
             yield executed_case(raw_case, records, self._policy)
 
 
-def check_record(record: Any, file: str) -> None:
-    """Check that a record of a journal is one of a trial; its checksum only says that it was written whole.
+def check_record(record: Any, file: str) -> CaseResult:
+    """Check that a record of a journal is one of a trial, and return its result.
+
+    Its checksum only says that it was written whole.
 
     Raises:
         InvalidInput: It is not: another program wrote it.
@@ -134,6 +136,7 @@ def check_record(record: Any, file: str) -> None:
             remedy="Find out which, then run again from the start with --fresh.",
             file=file,
         )
+    return result
 
 
 def executed_case(raw_case: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:
@@ -289,9 +292,8 @@ def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
     return named if len(records) == 1 else storable(named)
 
 
-def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
+def loaded_trial(number: int, record: Mapping[str, Any], result: CaseResult) -> FinishedTrial:
     """Make what the run counts of a trial from its record."""
-    result = CaseResult.model_validate(record["result"])
     return FinishedTrial(
         number,
         result.outcome.value,

@@ -204,14 +204,6 @@ def test_a_question_that_a_filter_kept_from_the_model_is_blocked(code: str, serv
     assert (result.failure, result.events[-1].block_reason) == (FailureKind.AGENT_ERROR, code)
 
 
-def test_service_that_is_not_there(serve: Serve) -> None:
-    server, agent = serve()
-    server.__exit__()
-    result = attempt(agent)
-    assert result.failure is FailureKind.INFRASTRUCTURE
-    assert "could not be reached" in result.problem
-
-
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_refusal_of_everything_stops_the_run(serve: Serve, status: int) -> None:
     _, agent = serve(Step(status=status))

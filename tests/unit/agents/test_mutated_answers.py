@@ -184,7 +184,9 @@ def test_cut_and_refused_answers_are_recorded_and_call_no_tool(provider: Provide
         assert not passes(result)
 
 
-@pytest.mark.parametrize("word", ["insufficient_system_resource", ["stop"], {"reason": "stop"}, 5])
+@pytest.mark.parametrize(
+    "word", ["insufficient_system_resource", "pause_turn", ["stop"], {"reason": "stop"}, 5]
+)
 def test_an_unknown_reason_is_no_end(provider: Provider, word: Any) -> None:
     result = provider.attempt(provider.body(calls=False, finish=word))
     assert result.failure is not None
@@ -199,31 +201,3 @@ def test_proper_answers_pass(provider: Provider) -> None:
         assert passes(result)
     put(answered, provider.finish_at, None)
     assert provider.attempt(answered).failure is None
-
-
-@pytest.mark.parametrize(
-    ("message", "is_refused"),
-    [
-        ({"content": None, "refusal": "I cannot help with that."}, True),
-        ({"content": "Well.", "refusal": "I cannot help with that."}, True),
-        ({"content": [{"type": "refusal", "refusal": "I cannot help with that."}]}, True),
-        ({"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}]}, False),
-    ],
-)
-def test_a_refusal_beside_the_reason_stop_is_one_and_text_in_parts_one_text(
-    message: dict[str, Any], is_refused: bool
-) -> None:
-    with ExitStack() as stack:
-        provider = Provider("openai", stack)
-        body = provider.body()
-        body["choices"][0]["message"] = {"role": "assistant", **message}
-        result = provider.attempt(body)
-    assert ("refused" in result.problem) is is_refused
-    assert is_refused or result.output == "It is shipped."
-
-
-def test_a_model_that_pauses_has_not_answered() -> None:
-    with ExitStack() as stack:
-        provider = Provider("anthropic", stack)
-        result = provider.attempt(provider.body(finish="pause_turn"))
-    assert result.problem == "stopped for an unknown reason: pause_turn"

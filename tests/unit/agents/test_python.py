@@ -15,7 +15,7 @@ from agent_eval.agents.base import AttemptResult, Clocks, Disturbed, ToolAnswer
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits
-from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.tasks import around, make_task, told
 
 FUNCTIONS = """
@@ -257,19 +257,6 @@ def test_function_whose_time_is_up_keeps_its_events_and_its_process_is_ended() -
     ]  # fmt: skip
 
 
-def test_what_runs_beside_a_function_that_hangs_goes_on_and_what_follows_has_a_new_process(
-    beside: Shared,
-) -> None:
-    beside.begin("a", "wait")
-    wait_for("begun-a")
-    first = beside.ask("b", "")
-    assert beside.ask("c", "hang", 0.2).failure is FailureKind.TIMEOUT
-    second = beside.ask("d", "")
-    beside.finish()
-    assert isinstance(beside.results["a"], AttemptResult)
-    assert beside.results["a"].output == first.output != second.output
-
-
 def test_an_async_function_whose_time_is_up_is_cancelled_and_its_process_goes_on() -> None:
     shared = Shared("never")
     first = shared.ask("a", "")
@@ -291,10 +278,6 @@ def test_after_a_crash_nobody_knows_whose_it_was_until_one_runs_alone(beside: Sh
         "ended its process: it died with exit code 5",
     )
     assert beside.ask("a", "", alone=True).failure is None
-
-
-def test_a_crash_that_had_no_company_is_the_attempts_own(beside: Shared) -> None:
-    assert beside.ask("a", "crash").problem == "ended its process: it died with exit code 5"
 
 
 @pytest.mark.parametrize(("name", "said"), [("beside", "hold"), ("blocks", "hang")])
@@ -328,13 +311,6 @@ def test_function_that_cannot_be_used(name: str) -> None:
     for _ in range(2):
         with pytest.raises(UsageError, match=r"the agent .* (cannot be loaded|is not a function)"):
             call(name)
-
-
-def test_a_module_that_ends_the_process_cannot_be_evaluated(tmp_path: Path) -> None:
-    (tmp_path / "ends.py").write_text("import os; os._exit(7)")
-    agent, task = open_agent("python:ends:agent"), make_task("hi")
-    with pytest.raises(NotEvaluable, match="the agent's process died with exit code 7 while it loaded"):
-        agent.attempt(task, around(task))
 
 
 def test_exit_handlers_of_the_agent_run_at_the_end(tmp_path: Path) -> None:

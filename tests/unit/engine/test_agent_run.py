@@ -143,21 +143,6 @@ def test_the_answer_is_not_told_by_a_reason(
     assert ("Paris" in json.dumps(agent.tasks[1].previous_attempts)) is shared
 
 
-@pytest.mark.parametrize(
-    "kind", [FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT, FailureKind.AGENT_ERROR, FailureKind.PARSE_ERROR]
-)
-def test_a_failed_attempt_is_an_error_of_its_kind_and_the_run_goes_on(
-    make_suite: MakeSuite, tmp_path: Path, kind: FailureKind
-) -> None:
-    suite = make_suite(3)
-    agent = FakeAgent(lambda task: Answer(failure=kind if task.case.case_id == "c1" else None))
-    done = run(suite, agent, tmp_path / "j")
-    found = results(done)
-    assert [found[name].outcome for name in ("c0", "c1", "c2")] == ["passed", "error", "passed"]
-    assert {verdict.failure for verdict in found["c1"].verdicts} >= {kind}
-    assert done.progress.errors == 1
-
-
 def test_infrastructure_is_tried_again_and_counted(make_suite: MakeSuite, tmp_path: Path) -> None:
     waits: list[float] = []
     failures = iter([3.5, None])
@@ -174,12 +159,6 @@ def test_infrastructure_is_tried_again_and_counted(make_suite: MakeSuite, tmp_pa
     assert done.progress.passed == 1
     assert done.progress.retries == 2
     assert cases(done)["c0"]["metadata"]["attempt_history"][0]["retries"] == 2
-
-
-def test_a_failed_verdict_is_not_tried_again(make_suite: MakeSuite, tmp_path: Path) -> None:
-    agent = FakeAgent(lambda _: Answer(calls=("forbidden",)))
-    run(make_suite(1), agent, tmp_path / "j")
-    assert len(agent.tasks) == 1
 
 
 def test_patience_ends_in_an_error_without_repair(make_suite: MakeSuite, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from agent_eval.agents.recorder import Recorder
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import FailureKind
@@ -53,16 +51,13 @@ def run(
     journal: Path,
     *,
     judge: BaseJudge[JudgeConfig] | None = None,
-    on_progress: Callable[[RunProgress], None] = lambda _: None,
     **more: Any,
 ) -> Execution:
     judges = [*JudgePlan(("policy", "execution")).load(), *([judge] if judge is not None else [])]
     trial = TrialPlan(agent=agent, judges=judges, tools=CaseTools, clocks=STILL)
     once = Retries(patience=Patience(attempts=1), wait=lambda _: False)
     with Journal.resume(journal) or Journal.create(journal, {}) as found:
-        return execute(
-            suite, ExecutionPlan(trial=trial, retries=once, **more), found, on_progress=on_progress
-        )
+        return execute(suite, ExecutionPlan(trial=trial, retries=once, **more), found)
 
 
 def down(times: int, *case_ids: str) -> FakeAgent:
@@ -102,7 +97,10 @@ def test_what_the_agent_failed_is_never_run_again(
     agent = FakeAgent(lambda task: Answer(failure=kind) if task.case.case_id == "c0" else Answer())
     done = run(make_suite(2), agent, tmp_path / "j")
     assert asked_for(agent) == ["c0", "c1"]
-    assert (results(done)["c0"].outcome, results(done)["c0"].is_lost) == ("error", False)
+    failed, passed = results(done).values()
+    assert (failed.outcome, failed.is_lost, passed.outcome) == ("error", False, "passed")
+    assert kind in {verdict.failure for verdict in failed.verdicts}
+    assert done.progress.errors == 1
 
 
 def test_what_a_judge_failed_is_never_run_again(make_suite: MakeSuite, tmp_path: Path) -> None:

@@ -313,9 +313,12 @@ def test_answer__beyond_the_cap_is_refused(server: Server, answer: Any) -> None:
 
 
 def test_pages__follow_the_link_header_up_to_the_bound(server: Server) -> None:
-    more = {"Link": '<{self}/x?page=2>; rel="next", <{self}/x?page=9>; rel="last"'}
-    server.answers = [(200, more, b"1"), (200, more, b"2"), (200, {}, b"3")]
+    links = '<{self}/x?page=0>; rel="prev", <{self}/x?page=2>; rel="next", <{self}/x?page=9>; rel="last"'
+    more = {"Link": links}
+    last = {"Link": '<{self}/x?page=9>; rel="last"'}
+    server.answers = [(200, more, b"1"), (200, more, b"2"), (200, last, b"3")]
     assert [page.body for page in session_to(server).pages("/x", max_pages=9)] == [b"1", b"2", b"3"]
+    assert [path for _, path, *_ in server.seen] == ["/x", "/x?page=2", "/x?page=2"]
     server.answers = [(200, more, b"1")]
     assert len(list(session_to(server).pages("/x", max_pages=4))) == 4
 

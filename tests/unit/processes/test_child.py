@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -194,23 +193,6 @@ def test_forked_copy_of_this_program_has_supervisors_of_its_own() -> None:
         assert parent() == mine
     """
     subprocess.run(python(code, ENV["PATH"]), check=True, timeout=60)
-
-
-def test_many_threads_run_children_at_once() -> None:
-    results: list[bytes] = []
-
-    def work(number: int) -> None:
-        for round_ in range(5):
-            name = f"{number}-{round_}".encode()
-            assert run_child(["cat"], stdin=name, env=ENV).stdout == name
-        results.append(name)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 10
 
 
 def test_running_out_of_descriptors_is_told_and_leaks_none() -> None:
