@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import override
@@ -91,12 +91,8 @@ def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
     )
 
 
-class LiveTools(Protocol):
-    """Tools that are really called, rather than answered from a recording."""
-
-    def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """Call a tool."""
-        ...
+LiveTools = Callable[[str, str, Any], ToolAnswer]
+"""Really calls a tool for a case: given the case's id, the tool and the arguments."""
 
 
 class Recording:
@@ -161,7 +157,7 @@ class Cassette:
         """
         if self.mode != "replay":
             assert self._live is not None
-            return self._live.call(case_id, tool, arguments)
+            return self._live(case_id, tool, arguments)
         for form in (arguments, self._redacted(arguments)):
             call = call_key(tool, form)
             rows = self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))

@@ -34,7 +34,7 @@ from agent_eval.engine.journaled_suite import (
     record_trial,
 )
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.scheduler import Scheduler
 from agent_eval.engine.shard import refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
@@ -209,7 +209,8 @@ class _AgentRun:
         """Run the trials that the journal does not have, until a limit, an outage or the caller ends it."""
         elsewhere = self._plan.elsewhere
         with ThreadPool(_MOST_THREADS if self._adaptive is not None else self._places) as threads:
-            work = Work(
+            trials = Scheduler(
+                journal=self._journal,
                 start=partial(self._start, threads if elsewhere is None else elsewhere),
                 numbers=self._missing(),
                 places=self._places,
@@ -217,7 +218,6 @@ class _AgentRun:
                 adaptive=self._adaptive,
                 on_recorded=self._count_recorded,
             )
-            trials = Scheduler(work, self._journal)
 
             def tick() -> None:
                 on_progress(self._progress(trials.in_flight))

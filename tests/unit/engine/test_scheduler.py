@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent_eval.engine.journaled_suite import FinishedTrial
-from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.scheduler import Scheduler
 from agent_eval.engine.usage import NO_COSTS
 from agent_eval.errors import StorageError
 from agent_eval.models.retries import AdaptiveLimit, limit_of
@@ -73,7 +73,8 @@ class Bench:
         def start(number: int) -> Future[FinishedTrial | None]:
             return (pool or self.pool).submit(trial, number)
 
-        work = Work(
+        return Scheduler(
+            journal=self.journal,
             start=start,
             numbers=iter(numbers),
             places=places,
@@ -81,7 +82,6 @@ class Bench:
             adaptive=adaptive,
             on_recorded=self.record,
         )
-        return Scheduler(work, self.journal)
 
     def record(self, done: FinishedTrial, offset: int) -> None:
         assert [*read_records(self.journal.path, [(offset, None)])] == [[done.number]], "it is on disk"
