@@ -271,7 +271,7 @@ class _Conversation:
             with within(TURN_SECONDS if turn.timeout is None else turn.timeout):
                 message = self._user.next_message(self._exchanges)
         except SimulatorError as error:
-            self._end_by(EndReason.SIMULATOR_ERROR, words=error.problem)
+            self._end_by(EndReason.SIMULATOR_ERROR, words=str(error))
             return None
         if not message.text:
             assert message.ends is not None
