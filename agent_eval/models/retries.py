@@ -317,8 +317,6 @@ class Retries:
     limit: AdaptiveLimit | None = None
     chance: Callable[[], float] = random.random
     wait: Callable[[float], bool] | None = None
-    count: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
@@ -352,8 +350,6 @@ class Retries:
             if not is_paced and self._ends_before(seconds):
                 return sent, attempt - 1
             attempt, refusal = attempt + 1, sent
-            with self._lock:
-                self.count += 1
 
     def _is_no_turn(self, seconds: float) -> bool:
         """Wait for the account's turn; True at once where it comes too late for anybody to wait for it."""

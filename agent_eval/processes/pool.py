@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from agent_eval.errors import NotEvaluable
 from agent_eval.processes.supervisor import KILL, LENGTH, PROCESS_ID, REPLY, RUN, SWEEP_SECONDS
@@ -127,7 +126,7 @@ class SupervisorLink:
 
 
 class Supervisors:
-    """A nursery with its supervisors. Safe to use from many threads; a context manager."""
+    """A nursery with its supervisors. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -197,14 +196,6 @@ class Supervisors:
         if self._nursery is not None:
             self._nursery.returncode = 0  # not this process's child, so there is nothing to wait for
         self.__init__()  # type: ignore[misc]
-
-    def __enter__(self) -> Supervisors:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _new(self) -> SupervisorLink:
         for _ in range(2):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -160,8 +161,7 @@ def test_supervisors_are_used_again_and_new_ones_take_the_place_of_dead_ones() -
 
 
 def test_nursery_that_was_killed_is_started_again() -> None:
-    supervisors = pool.Supervisors()
-    with supervisors:
+    with closing(pool.Supervisors()) as supervisors:
         link = supervisors.take()
         nursery = supervisors._nursery
         assert nursery is not None
@@ -175,7 +175,8 @@ def test_nursery_that_was_killed_is_started_again() -> None:
 
 def test_nursery_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pool.Supervisors() as supervisors, pytest.raises(NotEvaluable, match="no process can be started"):
+    words = "no process can be started"
+    with closing(pool.Supervisors()) as supervisors, pytest.raises(NotEvaluable, match=words):
         supervisors.take()
 
 
