@@ -28,33 +28,10 @@ CUT_OR_REFUSED = {
     "anthropic": ["max_tokens", "refusal", "model_context_window_exceeded", "MAX_TOKENS", "content_filter"],
 }
 STRANGE: list[Any] = [
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        10**30,
-        1e308,
-        "",
-        " ",
-        "x" * 5_000,
-        "12",
-        "NaN",
-        "\u200b",
-        "\U0001f600",
-    ),
-    *(
-        [],
-        {},
-        [[]],
-        [None],
-        {"type": "text"},
-        {"text": 5},
-        [{"type": "text", "text": None}],
-        {"a": {"b": []}},
-    ),
+    *(None, True, False, 0, -1, 1.5, 10**30, 1e308),
+    *("", " ", "x" * 5_000, "12", "NaN", "\u200b", "\U0001f600"),
+    *([], {}, [[]], [None], {"type": "text"}, {"text": 5}, {"a": {"b": []}}),
+    [{"type": "text", "text": None}],
 ]
 TASK = {
     "metadata": {"tools": [{"name": "lookup"}], "tool_responses": {"lookup": "shipped"}},
