@@ -214,14 +214,6 @@ class ShardDocument(Document):
 
 
 @dataclass(frozen=True)
-class ScoredShard:
-    """Result of a task: the outcome of a shard, and its files by their paths in the pack."""
-
-    outcome: ShardOutcome
-    files: Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
 class _Workers:
     """An executor that scores shards.
 
@@ -233,8 +225,8 @@ class _Workers:
     """
 
     at_once: int
-    submit: Callable[[Shard], Future[ScoredShard] | None]
-    receive: Callable[[Future[ScoredShard], Shard], ShardOutcome]
+    submit: Callable[[Shard], Future[ShardOutcome] | None]
+    receive: Callable[[Future[ShardOutcome], Shard], ShardOutcome]
     check_alive: Callable[[], None] = lambda: None
 
 
@@ -251,7 +243,7 @@ def _score_at_once(
         NotEvaluable: A task was lost, or a worker has other versions installed.
     """
     shards = iter(job.suite.shards)
-    running: dict[Future[ScoredShard], Shard] = {}
+    running: dict[Future[ShardOutcome], Shard] = {}
     try:
         while True:
             while len(running) < 2 * workers.at_once and (shard := next(shards, None)) is not None:
@@ -321,19 +313,19 @@ def _begin_to_score(parent: int, job: ScoringJob, judges: Sequence[Judge]) -> No
     _forked.append((job, judges))
 
 
-def _score_forked(shard: Shard) -> ScoredShard:
+def _score_forked(shard: Shard) -> ShardOutcome:
     [(job, judges)] = _forked
-    return ScoredShard(_sendable(score_shard(job, judges, shard)), {})
+    return _sendable(score_shard(job, judges, shard))
 
 
 def _in_processes(pool: Executor, number: int) -> _Workers:
-    def submit(shard: Shard) -> Future[ScoredShard]:
+    def submit(shard: Shard) -> Future[ShardOutcome]:
         with _said_of(shard):
             return pool.submit(_score_forked, shard)
 
-    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+    def receive(future: Future[ShardOutcome], shard: Shard) -> ShardOutcome:
         with _said_of(shard):
-            return future.result().outcome
+            return future.result()
 
     return _Workers(number, submit, receive)
 
@@ -355,7 +347,7 @@ def _cases_of(shard: Shard) -> str:
 
 
 def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
-    def submit(shard: Shard) -> Future[ScoredShard] | None:
+    def submit(shard: Shard) -> Future[ShardOutcome] | None:
         try:
             cases = list(job.suite.document.read(shard))
         except AgentEvalError:
@@ -363,9 +355,9 @@ def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
         suite = SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header)
         return cluster.executor.submit(score_task, replace(job, suite=suite), shard, cluster.versions)
 
-    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+    def receive(future: Future[ShardOutcome], shard: Shard) -> ShardOutcome:
         try:
-            scored = future.result()
+            outcome = future.result()
         except AgentEvalError:
             raise
         # The executor may raise anything for a lost task: worker killed, connection lost, nothing installed.
@@ -375,11 +367,12 @@ def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
                 words[:1000],
                 remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
             ) from error
-        for path, data in scored.files.items():
+        for path, data in outcome.files.items():
             place = job.target.root / path
             place.parent.mkdir(parents=True, exist_ok=True)
             write_unsynced(place, data)
-        return scored.outcome
+        outcome.files = {}
+        return outcome
 
     return _Workers(cluster.at_once, submit, receive, cluster.check_alive)
 
@@ -391,7 +384,7 @@ def _sendable(outcome: ShardOutcome) -> ShardOutcome:
     return outcome
 
 
-def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ScoredShard:
+def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ShardOutcome:
     """Score a shard into a temporary directory, and return the files. Runs on a worker of the cluster.
 
     Raises:
@@ -403,7 +396,6 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         target = replace(job.target, root=root)
         target.prepare()
         outcome = _sendable(score_shard(replace(job, target=target), job.plan.load(), shard))
-        written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
-        return ScoredShard(
-            outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
-        )
+        written = [path for path in root.rglob("*") if path.is_file() and outcome.error is None]
+        outcome.files = {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
+        return outcome

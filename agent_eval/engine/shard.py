@@ -118,6 +118,7 @@ class ShardOutcome:
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
         error: The error that ended the shard; None if it was scored.
+        files: What another machine wrote, by paths in the pack.
     """
 
     index: int
@@ -127,6 +128,7 @@ class ShardOutcome:
     redactions: int = 0
     written: WrittenShard | None = None
     error: AgentEvalError | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> ShardOutcome:
