@@ -8,11 +8,6 @@ directory, only the same versions of agent-eval, of the packages that judge, and
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
-import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -34,6 +29,7 @@ from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.base import Judge, ask_models
 from agent_eval.judges.catalog import JUDGES, runs_code
+from agent_eval.processes.forked import forked_processes, processes_for
 from agent_eval.storage.atomic import new_directory, write_unsynced
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
@@ -42,15 +38,6 @@ from agent_eval.suites.select import refuse_duplicates
 
 Progress = Callable[[RunProgress], None]
 """Called every now and then with the number of cases done, passed and failed."""
-
-MOST_PROCESSES = 3
-"""Processes that score at once: each takes some 45 MB."""
-
-_PR_SET_PDEATHSIG = 1
-_ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
-
-SHARDS_WORTH_A_PROCESS = 4
-"""With fewer shards for each, starting processes costs more than it saves."""
 
 
 def score_suite(
@@ -115,7 +102,7 @@ def _outcomes(
     if cluster is not None:
         yield from _score_at_once(job, judges, _on_cluster(job, cluster))
     elif (number := _processes_for(job, judges)) > 1:
-        with _forked_processes(number, job, judges) as pool:
+        with forked_processes(number, _forked.append, (job, judges)) as pool:
             yield from _score_at_once(job, judges, _in_processes(pool, number))
     else:
         for shard in job.suite.shards:
@@ -129,17 +116,12 @@ def _processes_for(job: ScoringJob, judges: Sequence[Judge]) -> int:
     """Say how many processes should score; 1 for this one alone.
 
     A model has a key and keeps replies, the code of a project has processes of its own, and a pack that is
-    judged again is a file that is open here. A process with threads cannot be forked: what another thread
-    holds would stay locked for ever. Nor can one outside of Linux, where nothing ends the child of a parent
-    that was killed.
+    judged again is a file that is open here.
     """
     own = all(name in JUDGES and not runs_code(name) for name in job.plan.names)
     if not own or job.plan.advisory is not None or ask_models(judges) or job.suite.document.is_evidence:
         return 1
-    if sys.platform != "linux" or threading.active_count() > 1:
-        return 1
-    most = min(MOST_PROCESSES, len(job.suite.shards) // SHARDS_WORTH_A_PROCESS)
-    return min(most, len(os.sched_getaffinity(0)))
+    return processes_for(len(job.suite.shards))
 
 
 @dataclass(slots=True)
@@ -270,47 +252,6 @@ def _score_at_once(
 
 _forked: list[tuple[ScoringJob, Sequence[Judge]]] = []
 """What a forked process scores: it has it from the process that it was forked from."""
-
-
-@contextmanager
-def _forked_processes(number: int, job: ScoringJob, judges: Sequence[Judge]) -> Iterator[Executor]:
-    """Fork processes, which have the job and all else that is in memory here. None outlives this one.
-
-    They are ended with the block, and what has not begun is dropped.
-    """
-    # Few commands need them.
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # An exception of a signal's handler while the pool starts would be lost, or leave half a pool that hangs.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
-        pool = ProcessPoolExecutor(
-            number,
-            mp_context=get_context("fork"),
-            initializer=_begin_to_score,
-            initargs=(os.getpid(), job, judges),
-        )
-        pool.submit(os.getpid)  # forks them all
-    except BaseException:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        raise
-    try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin_to_score(parent: int, job: ScoringJob, judges: Sequence[Judge]) -> None:
-    """End with the parent, however it ends; leave the signals of the terminal to it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-    _forked.append((job, judges))
 
 
 def _score_forked(shard: Shard) -> ShardOutcome:
