@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_eval.agents.frameworks import AgentObject
-from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framework_of, maker_of
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS, framework_of, maker_of
 from agent_eval.errors import UsageError
 from agent_eval.text.spelling import nearest
 
@@ -51,11 +51,10 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     """
     function = load_object(spec, what=what)
     framework = framework_of(function)
-    if framework is not None:
-        raise _no_function(spec, what, framework)
-    if not callable(function):
+    if framework is not None or not callable(function):
+        agent = "" if framework is None else f"an agent of {framework.name}, "
         raise UsageError(
-            f"the {what} {spec!r} is not a function", remedy="Name a function, as module:function."
+            f"the {what} {spec!r} is {agent}not a function", remedy="Name a function, as module:function."
         )
     return function  # type: ignore[no-any-return]
 
@@ -84,7 +83,10 @@ def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
             )
         return agent  # type: ignore[no-any-return]
     if framework.module is None:
-        raise _no_function(spec, "agent", framework)
+        raise UsageError(
+            f"the agent {spec!r} is an agent of {framework.name}: what it does would not be recorded",
+            remedy=framework.remedy,
+        )
     from agent_eval.agents.frameworks.conversation import FrameworkAgent  # functions do without
 
     try:
@@ -145,18 +147,6 @@ def _run_file(file: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _no_function(spec: str, what: str, framework: Framework) -> UsageError:
-    if what != "agent":
-        return UsageError(
-            f"the {what} {spec!r} is an agent of {framework.name}, not a function",
-            remedy="Name a function, as module:function.",
-        )
-    return UsageError(
-        f"the {what} {spec!r} is an agent of {framework.name}: what it does would not be recorded",
-        remedy=framework.remedy,
-    )
 
 
 def _cannot_be_loaded(spec: str, what: str, problem: Exception) -> UsageError:

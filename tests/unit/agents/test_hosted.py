@@ -17,7 +17,7 @@ from agent_eval.engine.trial import event_json
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.tasks import Retries, around, make_task, told
+from tests.unit.agents.tasks import Retries, attempt, told
 
 LOOKUP = {
     "tool_response_cassette": {'lookup::{"id": 7}': {"status": "shipped"}},
@@ -41,11 +41,6 @@ def serve(provider: str) -> Iterator[Serve]:
             return server, stack.enter_context(closing(agent))
 
         yield make
-
-
-def attempt(agent: Any, given: Any = "hi", *, retry: Any = None, clocks: Any = None, **fields: Any) -> Any:
-    task = make_task(given, **fields)
-    return agent.attempt(task, around(task, retry=retry, clocks=clocks))
 
 
 def test_answer_is_recorded_with_model_tokens_and_time(serve: Serve) -> None:

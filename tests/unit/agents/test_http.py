@@ -18,7 +18,7 @@ from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.judges import judge_case
 from tests.fakes.json_server import JsonServer
-from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, write_agent_module
+from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, attempt, make_task, write_agent_module
 
 
 @pytest.fixture
@@ -30,10 +30,9 @@ def server() -> Iterator[JsonServer]:
 def post(
     server: JsonServer, *, retry: Any = None, gateway: bool = False, **task_options: Any
 ) -> AttemptResult:
-    task = make_task("hi", **task_options)
     agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}, gateway=gateway))
     assert "hidden-key" not in str(agent.describe())
-    return agent.attempt(task, around(task, retry=retry))
+    return attempt(agent, retry=retry, **task_options)
 
 
 def test_http_agent_is_sent_what_a_command_is_given(server: JsonServer) -> None:
@@ -151,8 +150,7 @@ def test_headers_that_come_byte_by_byte_are_not_waited_for(kind: str) -> None:
         server.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         agent = open_agent(url if kind == "http" else f"{kind}:m", AgentOptions(base_url=url))
-        task = make_task("hi", limits=AttemptLimits(seconds=0.3))
-        result = agent.attempt(task, around(task))
+        result = attempt(agent, limits=AttemptLimits(seconds=0.3))
         assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
         stop.set()
         server.join()
@@ -179,9 +177,8 @@ def test_recorded_agent_gives_the_trace_back() -> None:
         {"idx": 2, "actor": "tool", "type": "tool_result", "tool": "b", "output": 1},
         {"idx": 3, "actor": "agent", "type": "message", "output": "done"},
     ]
-    task = make_task(trace=trace)
     agent = open_agent("recorded")
-    result = agent.attempt(task, around(task))
+    result = attempt(agent, trace=trace)
     assert [event.idx for event in result.events] == [0, 1, 2, 3]
     assert (result.output, result.tool_calls) == ("done", [{"tool": "a", "arguments": {"x": 1}}])
     assert agent.describe() == {"agent": "recorded"}

@@ -18,7 +18,7 @@ from agent_eval.judges import judge_case, load_judges
 from tests.extent import amount
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, Step
-from tests.unit.agents.tasks import around, make_task
+from tests.unit.agents.tasks import attempt
 
 ANSWERS = amount(150, 750, 3_000)
 """Mutated answers of each provider."""
@@ -70,8 +70,7 @@ class Provider:
     def attempt(self, *bodies: Any) -> AttemptResult:
         self.server.asked.clear()
         self.server.answers = [(200, {}, json.dumps(body).encode()) for body in bodies]
-        task = make_task("Where is order 7?", **copy.deepcopy(TASK))
-        return self.agent.attempt(task, around(task))
+        return attempt(self.agent, "Where is order 7?", **copy.deepcopy(TASK))
 
 
 @pytest.fixture(params=FAKES)

@@ -16,7 +16,7 @@ from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
-from tests.unit.agents.tasks import around, make_task, told
+from tests.unit.agents.tasks import attempt, told
 
 FUNCTIONS = """
 import asyncio, ctypes, os, sys, threading, time
@@ -93,13 +93,8 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def call(name: str, *, strict: bool = False, **task_options: Any) -> AttemptResult:
-    task = make_task("hi", **task_options)
-    agent = open_agent(f"python:agent_functions_b:{name}")
-    try:
-        return agent.attempt(task, around(task, strict=strict))
-    finally:
-        agent.close()
+def call(name: str, given: Any = "hi", **options: Any) -> AttemptResult:
+    return attempt(f"python:agent_functions_b:{name}", given, **options)
 
 
 class Shared:
@@ -121,8 +116,7 @@ class Shared:
         self._threads[-1].start()
 
     def ask(self, name: str, said: Any, seconds: float | None = 30.0, **more: Any) -> AttemptResult:
-        task = make_task(said, case_id=name, limits=AttemptLimits(seconds=seconds))
-        return self.agent.attempt(task, around(task, **more))
+        return attempt(self.agent, said, case_id=name, limits=AttemptLimits(seconds=seconds), **more)
 
     def finish(self) -> None:
         for thread in self._threads:
@@ -224,10 +218,9 @@ def test_values_that_json_does_not_have() -> None:
 
 
 def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
-    task = make_task({"b": 1, "a": [{"d": 2, "c": 3}]}, metadata={"tool_responses": {"t": {"z": 1, "y": 2}}})
-    agent = open_agent("python:agent_functions_b:shows")
-    assert agent.attempt(task, around(task)).output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
-    agent.close()
+    metadata = {"tool_responses": {"t": {"z": 1, "y": 2}}}
+    result = call("shows", {"b": 1, "a": [{"d": 2, "c": 3}]}, metadata=metadata)
+    assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
 
 
 def test_async_functions_are_awaited_on_one_loop() -> None:
@@ -235,8 +228,7 @@ def test_async_functions_are_awaited_on_one_loop() -> None:
     said = []
 
     def work() -> None:
-        task = make_task("hi", metadata={"tool_responses": {"t": "tool"}})
-        said.append(agent.attempt(task, around(task)).output)
+        said.append(attempt(agent, metadata={"tool_responses": {"t": "tool"}}).output)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -319,9 +311,7 @@ def test_exit_handlers_of_the_agent_run_at_the_end(tmp_path: Path) -> None:
         "atexit.register(pathlib.Path('left').touch)\n"
         "def agent(task): return 'hello'\n"
     )
-    agent, task = open_agent("python:leaves:agent"), make_task("hi")
-    assert agent.attempt(task, around(task)).output == "hello"
-    agent.close()
+    assert attempt("python:leaves:agent").output == "hello"
     assert Path("left").exists()
 
 
@@ -333,10 +323,7 @@ def test_clocks_that_are_not_pinned_give_real_times() -> None:
         def recorded(self) -> list[dict[str, Any]]:
             return []
 
-    task = make_task("hi")
-    agent = open_agent("python:agent_functions_b:hello")
-    result = agent.attempt(task, around(task, clocks=Clocks(), beyond=Nothing()))
-    agent.close()
+    result = call("hello", clocks=Clocks(), beyond=Nothing())
     assert result.events[0].ts is not None
     assert result.events[0].ts.endswith("+00:00")
     assert (result.events[-1].latency_ms or 0) > 0
