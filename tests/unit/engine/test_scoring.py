@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig, RunSummary
-from agent_eval.engine import JudgePlan, score_suite, shard
+from agent_eval.contracts import SHARD_CASES, Manifest, Outcome
+from agent_eval.engine import JudgePlan, shard
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
 from tests.extent import crossed
-from tests.unit.engine.conftest import MakeSuite, case
+from tests.unit.engine.conftest import MakeSuite, Score, case
 
-POLICY = JudgePlan(("policy",))
 PLUGINS = "tests.unit.engine.plugins"
-Score = Callable[..., RunSummary]
 
 
 def plan(name: str) -> JudgePlan:
@@ -31,24 +28,6 @@ def contents(root: Path) -> dict[str, bytes]:
     return {
         path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
     }
-
-
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where packs go; its parent holds nothing else."""
-    (tmp_path / "packs").mkdir()
-    return tmp_path / "packs" / "pack"
-
-
-@pytest.fixture
-def score(make_suite: MakeSuite, config: RunConfig, out: Path) -> Score:
-    def run(
-        cases: SuiteSource | Any, plan: JudgePlan = POLICY, *, place: Path = out, **options: Any
-    ) -> RunSummary:
-        suite = cases if isinstance(cases, SuiteSource) else make_suite(cases)
-        return score_suite(suite, plan, config, place, **options)
-
-    return run
 
 
 def test_every_case_is_judged_and_counted(score: Score, out: Path) -> None:
@@ -133,7 +112,7 @@ def test_strange_ids_stay_inside_and_apart(score: Score, out: Path, layout: Any)
 @pytest.mark.parametrize("name", ["empty.jsonl", "empty.json"])
 def test_empty_suite_measures_nothing(score: Score, make_suite: MakeSuite, out: Path, name: str) -> None:
     with pytest.raises(NothingMeasured, match="no cases"):
-        score(make_suite(0, name), POLICY)
+        score(make_suite(0, name))
     assert not out.exists()
 
 
