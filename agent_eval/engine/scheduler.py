@@ -43,9 +43,9 @@ class Scheduler:
     start: Callable[[int], Ended]
     numbers: Iterator[int]
     places: int
-    may_start: Callable[[int], bool] | None
-    adaptive: AdaptiveLimit | None
     on_recorded: Callable[[FinishedTrial, int], None]
+    may_start: Callable[[int], bool] | None = None
+    adaptive: AdaptiveLimit | None = None
 
     def __post_init__(self) -> None:
         self._running: set[Ended] = set()

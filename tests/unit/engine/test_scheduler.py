@@ -52,10 +52,8 @@ class Bench:
         numbers: Iterable[int],
         do: Callable[[int], object] = lambda _: time.sleep(0.001),
         *,
-        places: int = 2,
-        may_start: Callable[[int], bool] | None = None,
-        adaptive: AdaptiveLimit | None = None,
         pool: ThreadPoolExecutor | None = None,
+        **options: Any,
     ) -> Scheduler:
         def trial(number: int) -> FinishedTrial | None:
             with self.lock:
@@ -77,10 +75,8 @@ class Bench:
             journal=self.journal,
             start=start,
             numbers=iter(numbers),
-            places=places,
-            may_start=may_start,
-            adaptive=adaptive,
             on_recorded=self.record,
+            **{"places": 2, **options},
         )
 
     def record(self, done: FinishedTrial, offset: int) -> None:
