@@ -119,10 +119,8 @@ class HostedAgent(Agent):
                     return replace(recorder.result(turn.text), conversation=messages)
                 results, is_over = [], False
                 for call, call_id in zip(turn.calls, call_ids, strict=True):
-                    if call.is_readable:
-                        answer = recorder.call_tool(call.tool, call.arguments, call_id)
-                    else:
-                        answer = recorder.record_refusal(call.tool, call_id, NOT_JSON)
+                    refusal = None if call.is_readable else NOT_JSON
+                    answer = recorder.call_tool(call.tool, call.arguments, call_id, refusal=refusal)
                     is_over |= answer.source == FINAL_OUTPUT
                     is_error = answer.error is not None
                     value = {"error": answer.error} if is_error else answer.output

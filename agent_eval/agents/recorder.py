@@ -118,18 +118,24 @@ class Recorder:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
         self.calls.append({"tool": tool, "arguments": storable(arguments)})
 
-    def call_tool(self, tool: str, arguments: Any, call_id: str | None) -> ToolAnswer:
+    def call_tool(
+        self, tool: str, arguments: Any, call_id: str | None, *, refusal: str | None = None
+    ) -> ToolAnswer:
         """Call a tool, record its result, and return it. The case's `final_output_tool` has none.
 
-        Nothing is recorded without a `call_id`: the agent reports the call and its result itself.
+        Nothing is recorded without a `call_id`: the agent reports the call and its result itself. `refusal`
+        is why the call is not made, which is the tool's answer then.
 
         Raises:
             ToolFault: The call has no answer, and the attempt needs one. The failure is recorded too.
             LimitReached: The tool takes longer than the attempt may.
         """
+        began = self._clocks.monotonic()
+        if refusal is not None:
+            self._record_result(tool, call_id, None, refusal, began, "refused")
+            return ToolAnswer(error=refusal, source="refused")
         if tool == self._task.case.final_output_tool:
             return ToolAnswer(source=FINAL_OUTPUT)
-        began = self._clocks.monotonic()
         try:
             answer = self._tools.answer(tool, arguments)
         except ToolFault as fault:
@@ -146,12 +152,6 @@ class Recorder:
         call_id = self.record_call(tool, arguments) if is_recorded else None
         answer = self.call_tool(tool, arguments, call_id)
         return {"output": answer.output, "error": answer.error, "source": answer.source}
-
-    def record_refusal(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
-        """Record that a call was not made, and why; return that as the tool's answer."""
-        answer = ToolAnswer(error=problem, source="refused")
-        self._record_result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
-        return answer
 
     def _record_result(
         self, tool: str, call_id: str | None, output: Any, error: Any, began: float, source: str
