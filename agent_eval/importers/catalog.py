@@ -131,7 +131,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "otel", "agent_eval.importers.telemetry:OpenTelemetry"),
     Entry("transcript", "openinference", "agent_eval.importers.telemetry:OpenInference"),
     Entry("transcript", "mlflow", "agent_eval.importers.telemetry:MLflow"),
-    Entry("transcript", "langfuse", "agent_eval.importers.langfuse:Langfuse"),
+    Entry("transcript", "langfuse", "agent_eval.importers.telemetry:Langfuse"),
     Entry("transcript", "claude_code", "agent_eval.importers.claude_code:CLAUDE_CODE"),
     Entry("transcript", "codex", "agent_eval.importers.codex:CODEX"),
     Entry("transcript", "copilot_cli", "agent_eval.importers.agent_sessions:COPILOT_CLI"),

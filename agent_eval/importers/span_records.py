@@ -312,20 +312,20 @@ _ATTRIBUTES = (
     # Model Context Protocol
     ("mcp.tool.name", "gen_ai.tool.name"),
 )
-_RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+"""Operations of the AI SDK that repeat the answers within them, or state their sum."""
 _OPERATIONS = (
     ("ai.operationId", ("ai.toolCall",), "execute_tool"),
     ("ai.operationId", ("ai.generateText.doGenerate", "ai.streamText.doStream"), "chat"),
     ("ai.operationId", ("ai.generateObject.doGenerate", "ai.streamObject.doStream"), "chat"),
-    ("ai.operationId", _RUNS, "invoke_agent"),
+    ("ai.operationId", RUNS, "invoke_agent"),
     ("mcp.method.name", ("tools/call",), "execute_tool"),
 )
 
 
 def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a span with what its dialect says added by the conventions' names."""
-    # What a whole run used is the sum of its answers.
-    is_sum = attributes.get("ai.operationId") in _RUNS
+    is_sum = attributes.get("ai.operationId") in RUNS
     added = {
         known: attributes[own]
         for own, known in _ATTRIBUTES
@@ -355,6 +355,13 @@ def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             started, took = (
                 time if isinstance(time, int) else 0 for time in (span.get("startTime"), span.get("duration"))
             )
+            logs: list[dict[str, Any]] = []
+            for log in map(mapping, items(span.get("logs"))):
+                own = {
+                    str(each.get("key")): each.get("value") for each in map(mapping, items(log.get("fields")))
+                }
+                name = own.pop("event", None)
+                logs.append({"name": name, "timestamp": log.get("timestamp"), "attributes": own})
             failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
             yield {
                 "trace_id": span.get("traceID"),
@@ -366,13 +373,8 @@ def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "endTimeUnixNano": (started + took) * 1000,
                 "status_code": "ERROR" if failed else None,
                 "status_message": text(tags.get("otel.status_description")),
-                "events": [_log_of_jaeger(mapping(log)) for log in items(span.get("logs"))],
+                "events": logs,
             }
-
-
-def _log_of_jaeger(log: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {str(field.get("key")): field.get("value") for field in map(mapping, items(log.get("fields")))}
-    return {"name": fields.pop("event", None), "timestamp": log.get("timestamp"), "attributes": fields}
 
 
 INPUTS, OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
