@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
@@ -159,7 +158,7 @@ class Assembly:
         self, stored: Sequence[list[Any]], conversations: Sequence[Conversation], elsewhere: str | None
     ) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
-        hint = f"; {elsewhere}" if elsewhere is not None else ""
+        hint = "" if elsewhere is None else f"; {elsewhere}"
         events = [fields for conversation in conversations for fields in conversation.all_events]
         records = [[Shape(*shape) for shape in of_record] for _, _, of_record, _ in stored]
         places = {
@@ -185,14 +184,6 @@ class Assembly:
     def close(self) -> None:
         """Remove the temporary storage."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _no_space(error: OSError) -> StorageError:

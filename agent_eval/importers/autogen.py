@@ -227,30 +227,25 @@ def _old_conversation(variant: str, value: Any, reader: MessageReader) -> Conver
 
 def _old_events(history: Sequence[Any], reader: MessageReader) -> list[EventFields]:
     messages = [mapping(message) for message in history]
-    user = _user_of(messages)
+    # Who began the chat speaks for the user, unless another has a name that is plainly the user's.
+    speakers = [name for message in messages if (name := text(message.get("name")))]
+    user = next((name for name in speakers if name.lower() in _USERS), next(iter(speakers), None))
     events: list[EventFields] = []
     for number, message in enumerate(messages):
         name, role = text(message.get("name")), message.get("role")
-        responses = items(message.get("tool_responses"))
-        acts = bool(message.get("tool_calls") or message.get("function_call"))
-        plain = {each: stated for each, stated in message.items() if each not in ("name", "role")}
-        if responses:  # the content repeats them, joined
-            made = reader.blocks([{"type": "tool_result", **mapping(each)} for each in responses], "tool", "")
-        elif role in ("tool", "function", "system"):
-            made = reader.events(message, f"chat_history[{number}]")
-        elif (name == user if name is not None else role == "user") and not acts:
-            made = reader.events({**plain, "role": "user"}, f"chat_history[{number}]")
-        else:
-            made = reader.events({**plain, "role": "assistant"}, f"chat_history[{number}]")
-            for fields in made:
-                fields.update({"agent_name": name} if name else {})
+        if responses := items(message.get("tool_responses")):  # the content repeats them, joined
+            results = [{"type": "tool_result", **mapping(each)} for each in responses]
+            events += reader.blocks(results, "tool", "")
+            continue
+        is_agent, spoken = False, dict(message)
+        if role not in ("tool", "function", "system"):
+            acts = bool(message.get("tool_calls") or message.get("function_call"))
+            is_agent = acts or not (name == user if name is not None else role == "user")
+            spoken["role"] = "assistant" if is_agent else "user"
+            spoken.pop("name", None)
+        made = reader.events(spoken, f"chat_history[{number}]")
+        for fields in made if is_agent and name else ():
+            fields["agent_name"] = name
         events += made
     mark_errors(events, "Error:")
     return events
-
-
-def _user_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the name of who speaks for the user: who began the chat, unless that is plainly an agent."""
-    spoken = [name for message in messages if (name := text(message.get("name")))]
-    usual = next((name for name in spoken if name.lower() in _USERS), None)
-    return usual or (spoken[0] if spoken else None)

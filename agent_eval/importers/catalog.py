@@ -146,7 +146,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "pi", "agent_eval.importers.agent_sessions:PI"),
     Entry("transcript", "managed_agents", "agent_eval.importers.agent_sessions:MANAGED_AGENTS"),
     Entry("transcript", "atif", "agent_eval.importers.trajectories:ATIF"),
-    Entry("transcript", "inspect", "agent_eval.importers.inspect_logs:Inspect"),
+    Entry("transcript", "inspect", "agent_eval.importers.benchmarks:Inspect"),
     Entry("transcript", "tau_bench", "agent_eval.importers.benchmarks:TauBench"),
     Entry("transcript", "promptfoo", "agent_eval.importers.benchmarks:Promptfoo"),
     Entry("transcript", "agentdojo", "agent_eval.importers.benchmarks:AgentDojo"),

@@ -340,33 +340,20 @@ def _media(kind: str, block: dict[str, Any]) -> dict[str, Any]:
         media_type, address = head[5:].removesuffix(";base64"), None
     if media_type is None and isinstance(source.get("format"), str):
         media_type = f"{kind}/{source['format']}"
-    return fields | described(data, media_type, address)
+    if isinstance(media_type, str) and media_type:
+        fields["media_type"] = media_type
+    if data is not None:  # its digest and its size are kept, and not the bytes
+        encoded = data.partition(",")[2] if data.startswith("data:") else data
+        try:
+            raw = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            raw = encoded.encode("utf-8", "surrogatepass")
+        fields |= {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}
+    if address:
+        fields["url"] = address
+    return fields
 
 
 _INNER = ("image_url", "input_audio", "audio_url", "file", "source", "image", "audio")
 _DATA = ("data", "file_data", "base64")
 _ADDRESSES = ("url", "image_url", "file_url", "file_uri", "fileUri", "uri", "file_id")
-
-
-def described(data: str | None, media_type: Any, address: str | None = None) -> dict[str, Any]:
-    """Describe bytes by digest, type and size instead of holding them.
-
-    Args:
-        data: The bytes in base64; None if the source has none.
-        media_type: Such as `image/png`.
-        address: Where the bytes are, if they were sent as an address.
-    """
-    fields: dict[str, Any] = {}
-    if isinstance(media_type, str) and media_type:
-        fields["media_type"] = media_type
-    if data is not None:
-        if data.startswith("data:"):
-            data = data.partition(",")[2]
-        try:
-            raw = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError):
-            raw = data.encode("utf-8", "surrogatepass")
-        fields |= {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}
-    if address:
-        fields["url"] = address
-    return fields

@@ -8,7 +8,6 @@ read them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -33,6 +32,7 @@ from agent_eval.importers.vocabulary import (
     first_text,
     holds_results,
     kind_of,
+    snake,
 )
 
 _CONTENTS = ("parts", "blocks", "contents", "items", "content", "_content")
@@ -55,7 +55,6 @@ _SPEAKERS: dict[str, Callable[..., EventFields]] = {
     "system": make.system_message,
 }
 _CODE, _SEARCH = "code_execution", "google_search"
-_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MessageReader:
@@ -80,8 +79,8 @@ class MessageReader:
 
     def message(self, value: Any, field: str, *, role: str | None = None) -> Message:
         """Read one message with its id, by which a repetition is told."""
-        is_wrapped = isinstance(value, dict) and not _WRAPPERS.isdisjoint(value)
-        own = unwrapped(value).get("id") if is_wrapped else mapping(value).get("id")
+        fields = mapping(value)
+        own = (fields if _WRAPPERS.isdisjoint(fields) else unwrapped(value)).get("id")
         events = self.events(value, field, role=role)
         is_call_id = own is not None and any(own == made.get("call_id") for made in events)
         return message_of(events, own if isinstance(own, str) and own and not is_call_id else None)
@@ -202,7 +201,11 @@ class MessageReader:
     def _unknown(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
         kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
         stated = next((block[name] for name in KINDS if isinstance(block.get(name), str)), None)
-        named = sorted(name for name, value in block.items() if value is not None and not _is_opaque(name))
+        named = sorted(
+            name
+            for name, value in block.items()
+            if value is not None and name.lower().replace("_", "") not in _OPAQUE
+        )
         if _SAYS_NOTHING.isdisjoint(kinds) and (named or not block):
             what = f"the type {stated!r}" if stated is not None else ", ".join(named[:4]) or "nothing"
             self._lost(field, f"is of {what}, which is not known")
@@ -225,25 +228,23 @@ def unwrapped(value: Any) -> Mapping[str, Any]:
     kind = fields.get("type")
     if isinstance(kind, str) and kind in ROLES and isinstance(fields.get("data"), dict):
         return {**fields["data"], "role": kind}
-    if kind in ("chat", "ChatMessage", "ChatMessageChunk") or kind in ("AIMessageChunk",):
+    if kind in ("chat", "ChatMessage", "ChatMessageChunk", "AIMessageChunk"):
         return {**fields, "role": fields.get("role", "assistant")}
     if "Role" in fields and "role" not in fields:
-        plain = snake(fields)
+        plain = _as_python(fields)
         role = plain["role"]
         return {**plain, "role": str(mapping(role).get("label", role)).lower()}
     return fields
 
 
-def snake(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     """Write the fields of .NET as Python does: `CallId` as `call_id`; the arguments of a call as they are."""
     if isinstance(value, list):
-        return [snake(inner) for inner in value]
+        return [_as_python(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    return {
-        _HUMP.sub("_", name).lower(): inner if name in ("Arguments", "Result", "Metadata") else snake(inner)
-        for name, inner in value.items()
-    }
+    whole = ("Arguments", "Result", "Metadata")
+    return {snake(name): inner if name in whole else _as_python(inner) for name, inner in value.items()}
 
 
 def _beside(fields: Mapping[str, Any]) -> Iterator[EventFields]:
@@ -575,7 +576,3 @@ def _text_of(content: Any) -> str | None:
     if not parts or any(part is None or part.get("type") != "text" for part in parts):
         return None
     return "".join(part["text"] for part in parts if part is not None)
-
-
-def _is_opaque(name: str) -> bool:
-    return name.lower().replace("_", "") in _OPAQUE

@@ -56,7 +56,11 @@ class OpenAI(ProviderFormat):
             return None
         if is_items(value.get("items")):
             return Match(0.75, "responses items")
-        return _match_of_batch(value) or _match_of_exchange(value) or _match_of_body(value)
+        if "custom_id" in value and "body" in value and str(value.get("url", "")).startswith("/v1/"):
+            return Match(0.95, "batch input")
+        if "custom_id" in value and "response" in value and "error" in value:
+            return Match(0.95, "batch")
+        return _match_of_exchange(value) or _match_of_body(value)
 
     @override
     def exchange(self, value: Any) -> Exchange:
@@ -175,14 +179,6 @@ def _match_of_stream(value: str) -> Match | None:
     fields = mapping(first)
     is_chunk = fields.get("object") == "chat.completion.chunk" or isinstance(fields.get("choices"), list)
     return Match(0.95, "chat stream") if is_chunk else None
-
-
-def _match_of_batch(value: Mapping[str, Any]) -> Match | None:
-    if "custom_id" not in value:
-        return None
-    if "body" in value and str(value.get("url", "")).startswith("/v1/"):
-        return Match(0.95, "batch input")
-    return Match(0.95, "batch") if "response" in value and "error" in value else None
 
 
 def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:

@@ -131,10 +131,7 @@ def _recognise_openhands(value: Any) -> tuple[float, str] | None:
 
 def _add_openhands(session: Session, fields: Mapping[str, Any]) -> None:
     before = len(session.events)
-    if "kind" in fields:
-        _add_of_sdk(session, fields)
-    else:
-        _add_of_first(session, fields)
+    (_add_of_sdk if "kind" in fields else _add_of_first)(session, fields)
     make.mark(session.events[before:], ts=make.timestamp_of(fields.get("timestamp")))
 
 

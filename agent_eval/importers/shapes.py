@@ -127,7 +127,8 @@ class _Search:
                     self.enter(inner, (path, name), name, value, depth + 1)
         elif kind is list:
             for position, inner in enumerate(value):
-                if _may_hold(inner):
+                kind = type(inner)
+                if kind is dict or kind is list or (kind is str and len(inner) > 1 and inner[0] in _STARTS):
                     self.enter(inner, (path, position), key, above, depth + 1)
         elif kind is str:
             self._text(value, path, key, above, depth)
@@ -182,7 +183,13 @@ class _Search:
                 may_result = words.may_result or key in RESULTS_INSIDE
                 if may_result and fields.get("content", fields.get("result")) not in _GENERATED:
                     self._results(fields, path, (key, above), kinds, self.shapes[before:])
-            if "observation" in fields and _is_step(fields):
+            action, is_told = fields.get("action"), not _OF_STEPS.isdisjoint(fields)
+            if (
+                is_told
+                and isinstance(fields.get("observation"), str)
+                and isinstance(action, str)
+                and action.strip()
+            ):
                 self._add(STEP, path)
         if words.may_answer and (answer := (_answer(fields, words) or "").strip()):
             self._add(ANSWER, path, name=answer[:_START].split("\n")[0].strip())
@@ -385,15 +392,8 @@ def _written(path: _Path) -> str:
     return text.replace(".~", "~").removeprefix(".")
 
 
-def _may_hold(value: Any) -> bool:
-    """Whether a value is an object, an array, or a text that may be JSON or a stream of events."""
-    kind = type(value)
-    if kind is str:
-        return value[:1] in _STARTS and len(value) > 1
-    return kind is dict or kind is list
-
-
 _STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":", "R"})
+"""How a text begins that may be JSON, or a stream of events."""
 _SHOWN_CALL = "ResponseFunctionToolCall("
 _SHOWN = {word: re.compile(rf"[(, ]{word}='([^']*)'") for word in ("call_id", "name")}
 """Fields of a call that is written as Python shows it."""
@@ -450,6 +450,7 @@ _OF_ACTS = frozenset(
     {*NAMES, *CALL_IDS, *CALLS_INSIDE, *KINDS, "code_blocks", "state", "observation"}
     | {"observations", "results", "tool_call_ids", "origin"}
 )
+_OF_STEPS = frozenset({"thought", "response"})
 _OF_ODD_ANSWERS = frozenset(
     {*_ANSWERS, "part_kind", "part", "delta", "finish_reason", "is_final_answer", "textDelta"}
 )
@@ -504,16 +505,6 @@ def _is_schema(value: Any) -> bool:
 def _is_definition(fields: Mapping[str, Any], words: _Words) -> bool:
     """Whether an object declares a tool: it has the schema of arguments, or says what the tool is for."""
     return words.may_declare or any(_is_schema(fields[name]) for name in words.schemas)
-
-
-def _is_step(fields: Mapping[str, Any]) -> bool:
-    action = fields.get("action")
-    return (
-        isinstance(action, str)
-        and bool(action.strip())
-        and isinstance(fields.get("observation"), str)
-        and ("thought" in fields or "response" in fields)
-    )
 
 
 def _holds_definition(content: Any) -> bool:

@@ -206,12 +206,12 @@ class SpanTree:
         if kind == "handoff":
             to = attributes.get("gen_ai.handoff.to_agent") or span["name"].removeprefix("handoff to ")
             source = attributes.get("gen_ai.handoff.from_agent") or attributes.get("input.value")
-            said = {"output": to, "agent_name": text(source)}
+            about = {"output": to, "agent_name": text(source)}
         elif kind == "guardrail":
-            said = {"output": attributes.get("output.value"), "agent_name": span["name"]}
+            about = {"output": attributes.get("output.value"), "agent_name": span["name"]}
         else:
             return
-        self._put(make.event("agent", kind, **said, error=span["problem"]), span["start"], span)
+        self._put(make.event("agent", kind, **about, error=span["problem"]), span["start"], span)
 
     def _bring_forward(self, models: Sequence[SpanFields]) -> None:
         """Put what was written before a call before it, where one span records several answers."""

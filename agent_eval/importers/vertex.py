@@ -61,8 +61,7 @@ def _match_of_adk(value: Any) -> Match | None:
 
 def _adk_conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[Conversation]:
     """Read what `_match_of_adk` recognised."""
-    cases = field(value, "evalCases")
-    if isinstance(cases, list):
+    if isinstance(cases := field(value, "evalCases"), list):
         for number, case in enumerate(cases):
             yield _evaluation_case(mapping(case), f"{place}.eval_cases[{number}]", diagnostics)
     elif field(value, "evalId") is not None:
@@ -143,21 +142,15 @@ def _turn(invocation: Mapping[str, Any], place: str, path: str, diagnostics: Dia
         turn["expected_output"] = answer
     data = field(invocation, "intermediateData")
     if isinstance(data, dict):
+        steps = [mapping(mapping(step).get("content")) for step in items(field(data, "invocationEvents"))]
+        parts = [mapping(part) for content in steps for part in items(content.get("parts"))]
+        uses = [*items(field(data, "toolUses")), *(field(part, "functionCall") for part in parts)]
         turn["expected_tool_calls"] = [
-            {"tool": call["name"], "arguments": call.get("args") or {}}
-            for call in _expected_calls(data)
-            if text(call.get("name"))
+            {"tool": use["name"], "arguments": use.get("args") or {}}
+            for use in map(mapping, uses)
+            if text(use.get("name"))
         ]
     return turn
-
-
-def _expected_calls(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    uses = items(field(data, "toolUses"))
-    for step in map(mapping, items(field(data, "invocationEvents"))):
-        for part in map(mapping, items(mapping(step.get("content")).get("parts"))):
-            call = field(part, "functionCall")
-            uses = [*uses, call] if isinstance(call, dict) else uses
-    return [mapping(use) for use in uses]
 
 
 def _text_of(content: Any, place: str, path: str, diagnostics: Diagnostics) -> Any:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -199,7 +200,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
     ids = CaseIds()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
+    assembled = Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from)
+    with closing(assembled) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))
