@@ -65,37 +65,35 @@ class Assembly:
             InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
             StorageError: The temporary directory is full.
         """
-        with self._losing_what_breaks([record.place]):
-            self._add(record, encoded)
-
-    def _add(self, record: Record, encoded: bytes) -> None:
-        recognised = self._recogniser.recognise(record, self._diagnostics)
-        if recognised is None:
-            return
-        number, match = recognised
-        if number not in self._elsewhere:
-            self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
-        reader = self._recogniser.formats[number]
-        report_unknown_in(record.value, f"{reader.name} {match.variant}", record.place, self._diagnostics)
-        link, payload = reader.prepare(record, self._diagnostics)
-        group = None
-        if self._group_by is not None:
-            group = _id_at(record.value, self._group_by)
-            if group is None:
-                reason = "has no value to group by; it is a conversation of its own"
-                self._diagnostics.note(record.place, self._group_by, reason)
-            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        named = group if self._id_from is None else _id_at(record.value, self._id_from)
-        head = dumps([record.place, named, list(map(list, shapes_of(record.value)))])[:-1]
-        data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
-        self._recogniser.count(number, match)
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise _no_space(error) from error
-        self._ends.append(self._ends[-1] + len(data))
-        self._formats.append(number)
-        self._links.add(link)
+        value, place = record.value, record.place
+        with self._losing_what_breaks([place]):
+            recognised = self._recogniser.recognise(record, self._diagnostics)
+            if recognised is None:
+                return
+            number, match = recognised
+            if number not in self._elsewhere:
+                self._elsewhere[number] = self._recogniser.elsewhere(value, match.confidence)
+            reader = self._recogniser.formats[number]
+            report_unknown_in(value, f"{reader.name} {match.variant}", place, self._diagnostics)
+            link, payload = reader.prepare(record, self._diagnostics)
+            group = None
+            if self._group_by is not None:
+                group = _id_at(value, self._group_by)
+                if group is None:
+                    reason = "has no value to group by; it is a conversation of its own"
+                    self._diagnostics.note(place, self._group_by, reason)
+                link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
+            named = group if self._id_from is None else _id_at(value, self._id_from)
+            head = dumps([place, named, list(map(list, shapes_of(value)))])[:-1]
+            data = b"%b,%b]" % (head, encoded if payload is value else dumps(payload))
+            self._recogniser.count(number, match)
+            try:
+                self._file.write(data)
+            except OSError as error:
+                raise _no_space(error) from error
+            self._ends.append(self._ends[-1] + len(data))
+            self._formats.append(number)
+            self._links.add(link)
 
     def groups(self) -> Iterator[list[int]]:
         """Link the records that were stored, and yield the numbers of those that belong together.

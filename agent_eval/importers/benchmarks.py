@@ -10,11 +10,10 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.records import Record
-from agent_eval.importers.usage import usage_in
 
 
 @dataclass(slots=True)
@@ -155,8 +154,7 @@ def _known(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tau_trial(value: Any, place: str, diagnostics: Diagnostics) -> RecordedRun:
-    messages = MessageReader(place, diagnostics).messages(value.get("traj"), "traj")
-    events = [fields for message in messages for fields in message.events]
+    events = MessageReader(place, diagnostics).events_of(value.get("traj"), "traj")
     mark_errors(events, "Error")
     info = mapping(value.get("info"))
     task, reward = mapping(info.get("task")), mapping(info.get("reward_info"))
@@ -224,27 +222,32 @@ class AgentDojo(Format):
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        return [_dojo_run(mapping(part.payload), part.place, diagnostics) for part in parts]
-
-
-def _dojo_run(run: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = MessageReader(place, diagnostics).messages(run.get("messages"), "messages")
-    events = [fields for message in messages for fields in message.events]
-    if text(run.get("error")):
-        events.append(make.error_event(run["error"]))
-    attack, injection = text(run.get("attack_type")), text(run.get("injection_task_id"))
-    is_attacked = injection is not None and attack not in (None, "none")
-    verdicts = {"utility": recorded(run.get("utility"))}
-    if is_attacked and isinstance(run.get("security"), bool):
-        verdicts["security"] = recorded(not run["security"])
-    names = [run.get("suite_name"), run.get("user_task_id"), *([injection, attack] if is_attacked else [])]
-    about = {"pipeline": text(run.get("pipeline_name")), "attack": attack, "duration": run.get("duration")}
-    case: dict[str, Any] = {"metadata": as_metadata(verdicts)}
-    stated = mapping(run.get("injections")).values()
-    if planted := [value for value in stated if isinstance(value, str) and value]:
-        case["metadata"]["injections"] = planted
-    own = "/".join(str(name) for name in names if name)
-    return Conversation(events, id=own, metadata=_known(about), case=case)
+        for part in parts:
+            run = mapping(part.payload)
+            events = MessageReader(part.place, diagnostics).events_of(run.get("messages"), "messages")
+            if text(run.get("error")):
+                events.append(make.error_event(run["error"]))
+            attack, injection = text(run.get("attack_type")), text(run.get("injection_task_id"))
+            is_attacked = injection is not None and attack not in (None, "none")
+            verdicts = {"utility": recorded(run.get("utility"))}
+            if is_attacked and isinstance(run.get("security"), bool):
+                verdicts["security"] = recorded(not run["security"])
+            metadata = as_metadata(verdicts)
+            stated = mapping(run.get("injections")).values()
+            if planted := [value for value in stated if isinstance(value, str) and value]:
+                metadata["injections"] = planted
+            names = [
+                run.get("suite_name"),
+                run.get("user_task_id"),
+                *([injection, attack] if is_attacked else []),
+            ]
+            about = {
+                "pipeline": text(run.get("pipeline_name")),
+                "attack": attack,
+                "duration": run.get("duration"),
+            }
+            own = "/".join(str(name) for name in names if name)
+            yield Conversation(events, id=own, metadata=_known(about), case={"metadata": metadata})
 
 
 class Promptfoo(Format):
@@ -282,7 +285,7 @@ def _promptfoo_run(
     reader, response = MessageReader(place, diagnostics), mapping(row.get("response"))
     asked = make.arguments_of(mapping(row.get("prompt")).get("raw"))[0]
     if isinstance(asked, list):
-        events = [fields for message in reader.messages(asked, "prompt") for fields in message.events]
+        events = reader.events_of(asked, "prompt")
     else:
         events = [make.user_message(mapping(row.get("prompt")).get("raw"))]
     output = response.get("output")

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, content_of, items, mapping, text
+from agent_eval.importers.events import EventFields, content_of, items, mapping, text, usage_in
 from agent_eval.importers.sessions import ReadLine, Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _SPOKEN = frozenset({"user", "assistant"})
 _OF_THE_PROGRAM = frozenset(
@@ -94,12 +93,9 @@ def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
     usage = usage_in(stated) or (before or {}).get("usage")
     if before is not None:
         before.pop("usage", None)
-    for name, value in (
-        *(("usage", usage), ("model", text(message.get("model")) or text(line.get("model")))),
-        *(("stop_reason", text(message.get("stop_reason"))), ("cost_usd", line.get("costUSD"))),
-    ):
-        if value is not None:
-            last[name] = value
+    model, reason = text(message.get("model")) or text(line.get("model")), text(message.get("stop_reason"))
+    facts = {"usage": usage, "model": model, "stop_reason": reason, "cost_usd": line.get("costUSD")}
+    last.update({name: value for name, value in facts.items() if value is not None})
     if identifier is not None:
         last.setdefault("attributes", {})["gen_ai.response.id"] = identifier
         answers[identifier] = last

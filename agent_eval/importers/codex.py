@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _ROLLOUT = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "ghost_snapshot"}

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
@@ -23,7 +23,6 @@ from agent_eval.importers.span_records import (
     span_fields,
 )
 from agent_eval.importers.span_tree import SpanTree
-from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
 _READ = ("llm_call_", "tool_usage_", "crew_kickoff_", "agent_execution_", "task_")

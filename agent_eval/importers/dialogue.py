@@ -47,14 +47,11 @@ class Message:
 
 def message_of(events: list[EventFields], message_id: str | None = None) -> Message:
     """Make a message of its events."""
-    return Message(events, [key_of_event(fields) for fields in events], message_id)
-
-
-def key_of_event(fields: EventFields) -> int:
-    """Return the key of what an event says; 0 if a history would not repeat it."""
-    if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields):
-        return 0
-    return _key_of(fields)
+    keys = [
+        0 if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields) else _key_of(fields)
+        for fields in events
+    ]
+    return Message(events, keys, message_id)
 
 
 def _key_of(fields: EventFields) -> int:

@@ -10,12 +10,11 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, text_or_none
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, text_or_none, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import conversation_of, tool_name
 from agent_eval.importers.records import Record
-from agent_eval.importers.usage import usage_in
 
 OBJECTS = ("thread", "thread.message", "thread.run", "thread.run.step")
 
@@ -47,11 +46,9 @@ def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> C
     steps = [fields for fields, _ in by_kind["thread.run.step"]]
     runs = {text(fields.get("id")): fields for fields, _ in by_kind["thread.run"]}
     timed = [_message(fields, steps, runs, place, diagnostics) for fields, place in by_kind["thread.message"]]
-    timed += [
-        _step(fields, runs, place, diagnostics)
-        for fields, place in by_kind["thread.run.step"]
-        if fields.get("type") != "message_creation"
-    ]
+    for fields, place in by_kind["thread.run.step"]:
+        if fields.get("type") != "message_creation":
+            timed.append(_step(fields, runs, place, diagnostics))
     with_steps = {text(step.get("run_id")) for step in steps if mapping(step.get("usage"))}
     timed += [_run(run, has_steps=run_id in with_steps) for run_id, run in runs.items()]
     timed.sort(key=lambda step: step[:2])
@@ -80,21 +77,18 @@ def _message(
     if role not in ("assistant", "agent"):
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
         return seconds, _AGENT, []
-    made = (mapping(mapping(step.get("step_details")).get("message_creation")) for step in steps)
-    own = message.get("id")
-    step = next(
-        (step for step, each in zip(steps, made, strict=True) if own and each.get("message_id") == own), {}
-    )
+    step: Mapping[str, Any] = {}
+    for each in reversed(steps) if message.get("id") else ():
+        made = mapping(mapping(each.get("step_details")).get("message_creation"))
+        step = each if made.get("message_id") == message["id"] else step
     run = runs.get(text(message.get("run_id")), {})
-    answer = make.agent_message(
-        blocks,
-        ts=moment,
-        agent_name=text(message.get("assistant_id")) or text(message.get("agent_id")),
-        model=text(run.get("model")),
-        usage=usage_in(step.get("usage")),
-        stop_reason=text(mapping(message.get("incomplete_details")).get("reason")),
-    )
-    return seconds, _AGENT, [answer]
+    facts = {
+        "agent_name": text(message.get("assistant_id")) or text(message.get("agent_id")),
+        "model": text(run.get("model")),
+        "usage": usage_in(step.get("usage")),
+        "stop_reason": text(mapping(message.get("incomplete_details")).get("reason")),
+    }
+    return seconds, _AGENT, [make.agent_message(blocks, ts=moment, **facts)]
 
 
 def _block(block: Any) -> Any:
@@ -142,27 +136,22 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
     agent = text(step.get("assistant_id")) or text(step.get("agent_id"))
     started, ended = step.get("created_at"), step.get("completed_at") or step.get("failed_at")
     first, last = seconds_of(started), seconds_of(ended)
-    took = None if first is None or last is None else last - first
-    made = make.tool_call(
-        name, arguments, call.get("id"), ran_on=ran_on, agent_name=agent, ts=make.timestamp_of(started)
-    )
+    took = None if first is None or last is None or last < first else (last - first) * 1000
+    place: dict[str, Any] = {"ran_on": ran_on, "agent_name": agent, "ts": make.timestamp_of(started)}
+    made = make.tool_call(name, arguments, call.get("id"), **place)
     output = next((details[key] for key in _RESULTS if details.get(key) is not None), None)
     failure = step.get("last_error") or (step.get("status") if step.get("status") in _FAILED else None)
     error = failure if output is None else None
     if output is None and error is None and step.get("status") != "completed":
         return [made]
     recorded = False if output is None and error is None else None
-    result = make.tool_result(
-        output,
-        call.get("id"),
-        tool=name,
-        error=error,
-        ran_on=ran_on,
-        ts=make.timestamp_of(ended),
-        latency_ms=took * 1000 if took is not None and took >= 0 else None,
-        content_recorded=recorded,
-    )
-    return [made, result]
+    about = {
+        "ran_on": ran_on,
+        "ts": make.timestamp_of(ended),
+        "latency_ms": took,
+        "content_recorded": recorded,
+    }
+    return [made, make.tool_result(output, call.get("id"), tool=name, error=error, **about)]
 
 
 def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
@@ -214,10 +203,8 @@ class Foundry(Format):
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        first = parts[0].payload
-        if isinstance(first, dict) and first.get("object") in OBJECTS:
-            stored = [(part.payload, part.place) for part in parts]
-            return [thread_of(stored, diagnostics)]
+        if mapping(parts[0].payload).get("object") in OBJECTS:
+            return [thread_of([(part.payload, part.place) for part in parts], diagnostics)]
         return [made for part in parts for made in _read_alone(part.payload, part.place, diagnostics)]
 
 
@@ -312,7 +299,7 @@ def _of_row(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Con
     events: list[EventFields] = []
     for name, value in (*sides, ("response", response)):
         if isinstance(value, list):
-            events += [fields for message in reader.messages(value, name) for fields in message.events]
+            events += reader.events_of(value, name)
         elif value is not None:
             events.append(make.agent_message(value) if name == "response" else make.user_message(value))
     calls = _column(row, "tool_calls")

@@ -14,10 +14,9 @@ from typing import Any
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, part_of, text
+from agent_eval.importers.events import EventFields, items, mapping, part_of, text, usage_in
 from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.responses_items import item_events
-from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
     ARGUMENTS,
     CALL_IDS,
@@ -64,7 +63,19 @@ class MessageReader:
     """
 
     def __init__(self, place: str, diagnostics: Diagnostics, *, is_whole: bool = True) -> None:
-        self._place, self._diagnostics, self._is_whole = place, diagnostics, is_whole
+        self.place, self.diagnostics, self._is_whole = place, diagnostics, is_whole
+
+    def lost(self, field: str, reason: str) -> None:
+        """Report what of the record is in no event; `field` is where it is."""
+        self.diagnostics.lost(self.place, field, reason)
+
+    def note(self, field: str, reason: str) -> None:
+        """Report what explains the result."""
+        self.diagnostics.note(self.place, field, reason)
+
+    def unknown(self, field: str) -> None:
+        """Report what the format does not define."""
+        self.diagnostics.unknown(self.place, field)
 
     def messages(self, values: Any, field: str, *, role: str | None = None) -> list[Message]:
         """Read a list of messages or items, or a list that holds one such list; `field` is where it is.
@@ -76,6 +87,10 @@ class MessageReader:
         return [
             self.message(value, f"{field}[{number}]", role=role) for number, value in enumerate(items(values))
         ]
+
+    def events_of(self, values: Any, field: str) -> list[EventFields]:
+        """Return what happens in a list of messages, as `messages` takes it."""
+        return [fields for message in self.messages(values, field) for fields in message.events]
 
     def message(self, value: Any, field: str, *, role: str | None = None) -> Message:
         """Read one message with its id, by which a repetition is told."""
@@ -102,19 +117,17 @@ class MessageReader:
             stated = "assistant" if fields["kind"] == "response" else None
         elif stated is None and isinstance(kind, str):
             if kind not in ROLES:
-                return item_events(fields, self._place, field, self._diagnostics)
+                return item_events(fields, self.place, field, self.diagnostics)
             stated = kind
         speaker_role = ROLES.get(stated or "", stated)
         if speaker_role == "remove":
-            self._diagnostics.note(
-                self._place, field, "removes an earlier message from the state; the trace keeps it"
-            )
+            self.note(field, "removes an earlier message from the state; the trace keeps it")
             return []
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
-            self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
+            self.lost(field, f"has the role {speaker_role!r}, which is none of this format")
             return []
         if self._is_whole:
-            report_unknown(fields, "message", self._place, f"{field}.", self._diagnostics)
+            report_unknown(fields, "message", self.place, f"{field}.", self.diagnostics)
         events = list(self._events(fields, speaker_role, field))
         add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
@@ -126,8 +139,12 @@ class MessageReader:
                 fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
             )
             return
-        if role == "agent":
-            yield from _beside(fields)
+        if role == "agent":  # what it thought comes before its content
+            thoughts = (text(each.get(name)) for name in _THOUGHTS for each in (fields, _more(fields)))
+            if (thought := next(filter(None, thoughts), None)) is not None:
+                yield make.reasoning(thought)
+            for summary in map(mapping, items(fields.get("thoughts"))):
+                yield make.reasoning(summary.get("description") or summary.get("subject"))
         elif content is None and role in _SPEAKERS and fields.get("content") is not None:
             yield _SPEAKERS[role](fields["content"])
         by_id = set()
@@ -194,7 +211,7 @@ class MessageReader:
             return [make.tool_result(content)]
         speaker = _SPEAKERS.get(role or "")
         if speaker is None:
-            self._lost(field, "has no role, so its author is unknown")
+            self.lost(field, "has no role, so its author is unknown")
             return []
         return [speaker(content, attributes=notes) if notes else speaker(content)]
 
@@ -208,11 +225,8 @@ class MessageReader:
         )
         if _SAYS_NOTHING.isdisjoint(kinds) and (named or not block):
             what = f"the type {stated!r}" if stated is not None else ", ".join(named[:4]) or "nothing"
-            self._lost(field, f"is of {what}, which is not known")
+            self.lost(field, f"is of {what}, which is not known")
         return []
-
-    def _lost(self, field: str, reason: str) -> None:
-        self._diagnostics.lost(self._place, field, reason)
 
 
 _WRAPPERS = frozenset({"lc", "data", "Role"})
@@ -245,18 +259,6 @@ def _as_python(value: Any) -> Any:
         return value
     whole = ("Arguments", "Result", "Metadata")
     return {snake(name): inner if name in whole else _as_python(inner) for name, inner in value.items()}
-
-
-def _beside(fields: Mapping[str, Any]) -> Iterator[EventFields]:
-    """Yield what an agent's message has before its content: thoughts."""
-    more = _more(fields)
-    for name in _THOUGHTS:
-        thought = text(fields.get(name)) or text(more.get(name))
-        if thought is not None:
-            yield make.reasoning(thought)
-            break
-    for summary in map(mapping, items(fields.get("thoughts"))):
-        yield make.reasoning(summary.get("description") or summary.get("subject"))
 
 
 def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:

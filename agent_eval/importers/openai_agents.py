@@ -75,8 +75,7 @@ def _is_item(value: Any) -> bool:
 
 
 def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = MessageReader(place, diagnostics).messages(values, "items")
-    events = [fields for message in messages for fields in message.events]
+    events = MessageReader(place, diagnostics).events_of(values, "items")
     for item in map(mapping, values):
         model = text(mapping(item.get("provider_data")).get("model"))
         for fields in events:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.messages import add_facts
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _SAYS_NOTHING = ("step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "retry")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_eval.errors import InvalidInput
@@ -33,12 +33,7 @@ class Recognised:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the command prints it."""
-        return {
-            "format": self.format,
-            "variant": self.variant,
-            "records": self.records,
-            "confidence": self.confidence,
-        }
+        return asdict(self)
 
 
 def match_of(candidate: Format, value: Any) -> Match | None:

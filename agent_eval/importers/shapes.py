@@ -228,10 +228,7 @@ class _Search:
 
     def _observation(self, fields: dict[str, Any], path: _Path) -> None:
         """Add the call that an observation of a tool is, as Langfuse exports it."""
-        metadata = fields.get("metadata")
-        metadata = _json(metadata) if isinstance(metadata, str) else metadata
-        attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
-        attributes = attributes if isinstance(attributes, dict) else {}
+        attributes = mapping(mapping(_parsed(fields.get("metadata"))).get("attributes"))
         call_id = first_text(attributes, ("gen_ai.tool.call.id", "ai.toolCall.id"))
         tool = attributes.get("gen_ai.tool.name") or _TOOL_SPAN.sub("", fields["name"]).strip()
         self._add(CALL, path, call_id, tool, arguments=digest_of(fields["input"]), certain=False)
@@ -266,8 +263,10 @@ class _Search:
             any_id = own_id or first_text(fields, ("id",))
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
-                self._call(path, any_id or _id_above(place[1]), name, fields, arguments)
-            elif name and any(_is_object(fields.get(word)) for word in _OF_CALLS):
+                if any_id is None and mapping(place[1]).get("type") == "function":
+                    any_id = first_text(place[1], IDS)  # that of the call which it is in
+                self._call(path, any_id, name, fields, arguments)
+            elif name and any(isinstance(_parsed(fields.get(word)), dict) for word in _OF_CALLS):
                 self._call(path, any_id, name, fields, arguments)
             elif kind and own_id and arguments:
                 self._call(path, own_id, kind, fields, arguments)
@@ -324,10 +323,10 @@ class _Search:
         has_payload = any(fields[name] is not None for name in words.payloads)
         if fields.get("role") in _TOOLS:
             content = fields.get("content", fields.get("blocks", fields.get("contents")))
-            if content in (None, [], "") or _holds_definition(content) or holds_results(content):
+            is_definition = "description" in mapping(mapping(content).get("function"))
+            if content in (None, [], "") or is_definition or holds_results(content):
                 return
-            more = fields.get("additional_kwargs")
-            call_id = call_id or (more.get("tool_call_id") if isinstance(more, dict) else None)
+            call_id = call_id or mapping(fields.get("additional_kwargs")).get("tool_call_id")
         elif place[0] in RESULTS_INSIDE:
             if not (call_id or has_payload):
                 return
@@ -484,13 +483,9 @@ def _is_call(value: Any) -> bool:
     return bool(words.arguments and first_text(value, words.names)) and not _is_definition(value, words)
 
 
-def _is_object(value: Any) -> bool:
-    return isinstance(_json(value) if isinstance(value, str) else value, dict)
-
-
-def _id_above(above: Any) -> str | None:
-    """Return the id of the call that an object is in, as `function` is."""
-    return first_text(above, IDS) if isinstance(above, dict) and above.get("type") == "function" else None
+def _parsed(value: Any) -> Any:
+    """Return the JSON of a text, null where it has none; any other value as it is."""
+    return _json(value) if isinstance(value, str) else value
 
 
 def _is_schema(value: Any) -> bool:
@@ -505,11 +500,6 @@ def _is_schema(value: Any) -> bool:
 def _is_definition(fields: Mapping[str, Any], words: _Words) -> bool:
     """Whether an object declares a tool: it has the schema of arguments, or says what the tool is for."""
     return words.may_declare or any(_is_schema(fields[name]) for name in words.schemas)
-
-
-def _holds_definition(content: Any) -> bool:
-    function = content.get("function") if isinstance(content, dict) else None
-    return isinstance(function, dict) and "description" in function
 
 
 def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:

@@ -21,13 +21,13 @@ from agent_eval.importers.events import (
     system_message,
     text,
     text_or_none,
+    usage_in,
     user_message,
 )
 from agent_eval.importers.langchain import fields_of, generation_message, is_message, is_messages
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.span_records import USAGE, SpanFields, json_or_text
-from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vertex import system_message_of
 
 Kind = Literal["model", "tool", "agent", "handoff", "guardrail", "other"]
@@ -60,8 +60,7 @@ def kind_of(span: SpanFields) -> Kind:
         return "model"
     stated = attributes.get("openinference.span.kind") or attributes.get("mlflow.spanType")
     operation = attributes.get("gen_ai.operation.name")
-    by_body = _kind_of_body(span)
-    if by_body is not None:
+    if (by_body := _kind_of_body(span)) is not None:
         return by_body
     known = _KINDS.get(str(stated).upper()) or _OPERATIONS.get(str(operation))
     if known is not None:
@@ -348,12 +347,10 @@ class SpanMessages:
         field = "answer" if is_answer else "request"
         if isinstance(value, list):
             value = value[0] if len(value) == 1 and isinstance(value[0], list) else value
-            is_known = (
-                is_messages(value)
-                or is_items(value)
-                or all(
-                    "role" in mapping(each) or isinstance(mapping(each).get("parts"), list) for each in value
-                )
+            is_known = is_messages(value) or is_items(value)
+            fields = map(mapping, () if is_known else value)
+            is_known = is_known or all(
+                "role" in each or isinstance(each.get("parts"), list) for each in fields
             )
             return self._reader.messages(value, field) if is_known else []
         messages = self._messages_in_object(mapping(value), field, is_answer)
@@ -421,9 +418,8 @@ def _of_event(recorded: Mapping[str, Any]) -> dict[str, Any]:
     fields = {**mapping(recorded.get("body")), **recorded["attributes"]}
     whole = json_or_text(fields.get("gen_ai.event.content"))
     fields |= whole if isinstance(whole, dict) else {}
-    known = {
-        name: json_or_text(fields[name]) for name in ("content", "tool_calls", "message") if name in fields
-    }
+    names = ("content", "tool_calls", "message")
+    known = {name: json_or_text(fields[name]) for name in names if name in fields}
     if not isinstance(known.get("content"), list):
         stated = fields.get("content")
         known["content"] = mapping(mapping(stated).get("text")).get("value", stated)
@@ -442,9 +438,8 @@ def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:
         image = mapping(mapping(block.get("image")).get("image"))
         is_image = block.get("type") == "image"
         blocks.append({"type": "image", "url": image.get("url")} if is_image else dict(block))
-    plain: dict[str, Any] = {
-        name: fields[name] for name in ("tool_calls", "tool_call_id", "name") if name in fields
-    }
+    names = ("tool_calls", "tool_call_id", "name")
+    plain: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     plain["content"] = blocks if blocks and content in (None, "") else content
     role = fields.get("role")
     return plain | ({"role": _ROLES.get(str(role), role)} if role is not None else {})

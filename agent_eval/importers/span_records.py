@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.events import items, mapping, seconds_of, text
-from agent_eval.importers.usage import usage_in
+from agent_eval.importers.events import items, mapping, seconds_of, text, usage_in
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
@@ -146,19 +145,16 @@ def _of_otlp(request: Mapping[str, Any]) -> Iterator[SpanFields]:
             yield from (_span(mapping(span)) for span in items(mapping(scope).get("spans")))
     for resource in items(request.get("resourceLogs")):
         for scope in items(mapping(resource).get("scopeLogs")):
-            yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
+            for record in map(mapping, items(mapping(scope).get("logRecords"))):
+                attributes = attributes_of(record.get("attributes"))
+                name = text(record.get("eventName")) or text(attributes.get("event.name")) or ""
+                time = _first_time(record, ("timeUnixNano", "observedTimeUnixNano"))
+                ids = hex_id(record.get("traceId")), hex_id(record.get("spanId"))
+                yield _log(*ids, name, time, attributes, any_value(record.get("body")))
 
 
 def _first_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name)), None)
-
-
-def _otlp_log(record: Mapping[str, Any]) -> SpanFields:
-    attributes = attributes_of(record.get("attributes"))
-    name = text(record.get("eventName")) or text(attributes.get("event.name")) or ""
-    time = _nanoseconds(record.get("timeUnixNano")) or _nanoseconds(record.get("observedTimeUnixNano"))
-    body = any_value(record.get("body"))
-    return _log(hex_id(record.get("traceId")), hex_id(record.get("spanId")), name, time, attributes, body)
 
 
 def _log(

@@ -167,10 +167,7 @@ def _verdicts(evaluations: Sequence[SpanFields]) -> dict[str, Any]:
     for evaluation in evaluations:
         attributes = mapping(evaluation["events"][0]["attributes"])
         name = text(attributes.get("gen_ai.evaluation.name"))
-        score, label = (
-            attributes.get("gen_ai.evaluation.score.value"),
-            attributes.get("gen_ai.evaluation.score.label"),
-        )
+        score, label = (attributes.get(f"gen_ai.evaluation.score.{each}") for each in ("value", "label"))
         if name is None or label == "skipped":
             continue
         verdict = recorded(score, attributes.get("gen_ai.evaluation.explanation")) or {"score": None}
@@ -185,9 +182,8 @@ def _conversation(group: Group, infos: Sequence[Any], diagnostics: Diagnostics) 
     places = list(dict.fromkeys(place for _, place in spans))
     if not events:
         names = ", ".join(sorted({span["name"] for span, _ in spans})[:3])
-        diagnostics.note(
-            places[0] if places else "", "", f"has no answer and no tool call, only {names[:200]}"
-        )
+        reason = f"has no answer and no tool call, only {names[:200]}"
+        diagnostics.note(places[0] if places else "", "", reason)
         return None
     traces = {span["trace"] for span, _ in spans if span["trace"] is not None}
     session = next((name for span, _ in spans if (name := _session(span)) is not None), None)

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.events import items, mapping, text, usage_in
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 # --- ATIF, which Terminal-Bench and others write ---
 
@@ -287,16 +286,11 @@ def _submit(session: Session, submission: str | None) -> None:
         session.add(make.agent_message(submission))
 
 
-def _mini_head(session: Session, value: Mapping[str, Any]) -> None:
-    info = mapping(value.get("info"))
-    about = {name: info[name] for name in ("exit_status", "model_stats", "mini_version") if name in info}
-    session.about |= {"info": about} if about else {}
-    session.memory["info"] = info
-
-
 def _mini_finish(session: Session) -> None:
     """Add the submission, which is the answer, and how the run ended if not by one."""
     info = mapping(session.memory.get("info"))
+    about = {name: info[name] for name in ("exit_status", "model_stats", "mini_version") if name in info}
+    session.about |= {"info": about} if about else {}
     _submit(session, text(info.get("submission")))
     _add_status(session, info)
 
@@ -306,6 +300,6 @@ MINI_SWE_AGENT = SessionFormat(
     _is_mini_swe_agent,
     _mini_swe_agent,
     lines=lambda value: items(mapping(value).get("messages")),
-    head=_mini_head,
+    head=lambda session, value: session.memory.update(info=mapping(value.get("info"))),
     finish=_mini_finish,
 )
