@@ -322,12 +322,8 @@ def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] |
         isinstance(block.get(name), dict) and block[name] for name in CALLS_INSIDE
     )
     is_typed = "toolCallId" in block and TYPED_BY_TOOL.fullmatch(str(block.get("type")))
-    is_bare = (
-        not kinds
-        and first_text(block, IDS)
-        and first_text(block, NAMES)
-        and any(n in block for n in ARGUMENTS)
-    )
+    is_named = not kinds and first_text(block, IDS) and first_text(block, NAMES)
+    is_bare = is_named and any(name in block for name in ARGUMENTS)
     return _call_events(block) if is_call or is_typed or is_bare else None
 
 
@@ -366,8 +362,7 @@ def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     if isinstance(state, dict):  # opencode's
         arguments = state.get("input")
     events = [make.tool_call(name, arguments, own, ran_on=place)]
-    answered = any(word in call for word in ("output", "result", "errorText", "resultDisplay"))
-    if answered:
+    if any(word in call for word in ("output", "result", "errorText", "resultDisplay")):
         events.append(_result(call, own))
     elif error:
         events[0]["error"] = error
@@ -389,11 +384,10 @@ def _block_result(
         response = result.get("response")
         error = mapping(response).get("error")
         return make.tool_result(response, result.get("id"), tool=text(result.get("name")), error=error)
-    made = _result(
-        result, first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS) or call_id
-    )
-    if "call_id" not in made and (own := first_text(result, ("id",))):
-        made["call_id"] = own
+    own = first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS)
+    made = _result(result, own or call_id)
+    if "call_id" not in made and (named := first_text(result, ("id",))):
+        made["call_id"] = named
     hosted = word.endswith("toolresult") and word not in ("toolresult", "mcptoolresult")
     return made | ({"ran_on": "server"} if hosted or word == "servertoolcallresponse" else {})
 
@@ -418,11 +412,10 @@ def outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
         kind, output = output["type"], output.get("value")
     elif str(mapping(output).get("type", "")).endswith("_error"):
         return None, mapping(output).get("error_code") or output
-    if (
-        isinstance(output, list)
-        and output
-        and all(isinstance(block, dict) and set(block) in ({"text"}, {"json"}) for block in output)
-    ):
+    plain = [
+        block for block in items(output) if isinstance(block, dict) and set(block) in ({"text"}, {"json"})
+    ]
+    if plain and plain == output:
         values = [value for block in output for value in block.values()]
         output = values[0] if len(values) == 1 else values
     failed = (

@@ -269,13 +269,21 @@ def _records_of(
         if not start:
             diagnostics.lost(stream.name, "", "is empty")
         elif start.startswith(_STREAM_STARTS) or _DATA_STREAM.match(start):
-            yield from _event_stream(stream, start + stream.file.read(RECORD_BYTES + 1), diagnostics)
+            data = start + stream.file.read(RECORD_BYTES + 1)
+            if len(data) > RECORD_BYTES:
+                reason = f"is longer than the {RECORD_BYTES:,} bytes that are read"
+                diagnostics.lost(stream.name, "", reason)
+                return
+            text = data.decode("utf-8")
+            yield Record(text, stream.name), encode(text)
         elif stream.name.lower().endswith(_JSON_LINES) or _is_whole(start, stream.name):
             yield from _lines(stream, start, blank + 1, diagnostics, is_one_record)
         else:
             yield from _document(stream, start, diagnostics, is_one_record)
     except DamagedFile as error:
         diagnostics.lost(stream.name, "", _reason(error, stream.name))
+    except UnicodeDecodeError as error:
+        diagnostics.lost(stream.name, "", f"is not UTF-8 at byte {error.start}")
 
 
 def _is_whole(line: bytes, name: str) -> bool:
@@ -382,18 +390,6 @@ def _listed(value: Any) -> list[Any] | None:
             dict(zip(names, row, strict=True)) for row in zip(*(each for _, each in stated), strict=False)
         ]
     return None
-
-
-def _event_stream(stream: Stream, data: bytes, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        diagnostics.lost(stream.name, "", f"is not UTF-8 at byte {error.start}")
-        return
-    if len(data) > RECORD_BYTES:
-        diagnostics.lost(stream.name, "", f"is longer than the {RECORD_BYTES:,} bytes that are read")
-        return
-    yield Record(text, stream.name), encode(text)
 
 
 def _parse(data: bytes, source: str, line: int) -> tuple[Any, bytes]:

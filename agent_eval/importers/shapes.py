@@ -161,12 +161,9 @@ class _Search:
         """Add what an object is; return its fields that need no look of their own."""
         words = _words(tuple(fields))
         pairs = fields[words.pairs] if words.pairs is not None else None
-        flat = (
-            attributes_of(pairs) if isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]) else {}
-        )
-        if flat:
-            self.enter(flat, (path, words.pairs), "attributes", fields, depth + 1)
-            return () if words.pairs is None else (words.pairs,)
+        if words.pairs and isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]):
+            self.enter(attributes_of(pairs), (path, words.pairs), "attributes", fields, depth + 1)
+            return (words.pairs,)
         if words.dotted:
             self._attributes(fields, path, above)
         skipped: Iterable[str] = ()
@@ -208,16 +205,12 @@ class _Search:
                 start = name.removesuffix("tool_call_id")
                 if fields.get(f"{start}content") or fields.get(f"{start}contents.0.message_content.text"):
                     self._add(RESULT, (path, name), value)
-        stated = first_text(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
-        if stated is None and fields.get("mcp.method.name") != "tools/call":
+        tool = first_text(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
+        if tool is None and fields.get("mcp.method.name") != "tools/call":
             return
-        own = span if isinstance(span, dict) else {}
-        tool = (
-            stated
-            or _TOOL_SPAN.sub(
-                "", str(first_text(own, ("name", "operationName", "span_name", "spanName")) or "")
-            ).strip()
-        )
+        if tool is None:
+            named = first_text(mapping(span), ("name", "operationName", "span_name", "spanName")) or ""
+            tool = _TOOL_SPAN.sub("", named).strip()
         if tool.lower().startswith("handoff to"):
             return
         call_id = first_text(fields, ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id", "tool.id"))
@@ -331,7 +324,7 @@ class _Search:
             if not (call_id or has_payload):
                 return
             origin = fields.get("origin")
-            call_id = call_id or (origin.get("id") if isinstance(origin, dict) else fields.get("id"))
+            call_id = call_id or (origin if isinstance(origin, dict) else fields).get("id")
         elif any(kind.is_result for kind in kinds):
             if not (call_id or has_payload):
                 return
@@ -351,16 +344,14 @@ class _Search:
         state, above = fields.get("state"), place[1]
         if isinstance(fields.get("observation"), str) and "cause" in fields:
             if fields["observation"] not in ("agent_state_changed", "null"):
-                about = fields.get("tool_call_metadata")
-                call_id = about.get("tool_call_id") if isinstance(about, dict) else None
-                self._add(
-                    RESULT, path, call_id, arguments=digest_of([fields.get("content"), fields.get("id")])
-                )
+                call_id = mapping(fields.get("tool_call_metadata")).get("tool_call_id")
+                observed = digest_of([fields.get("content"), fields.get("id")])
+                self._add(RESULT, path, call_id, arguments=observed)
         elif isinstance(state, dict) and isinstance(fields.get("callID"), str):
             if state.get("status") in ("completed", "error"):
                 self._add(RESULT, path, fields["callID"])
         elif place[0] == "observation" and isinstance(fields.get("results"), list):
-            for inner in fields["results"] if isinstance(above, dict) and above.get("tool_calls") else ():
+            for inner in fields["results"] if mapping(above).get("tool_calls") else ():
                 if isinstance(inner, dict) and not inner.get("source_call_id"):
                     self._add(RESULT, path, arguments=digest_of(inner))
         elif fields.get("tool_calls") and fields.get("observations"):

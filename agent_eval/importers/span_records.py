@@ -161,12 +161,8 @@ def _log(
     trace: str | None, span: str | None, name: str, time: int | None, attributes: Any, body: Any
 ) -> SpanFields:
     event = {"name": name, "time": time, "attributes": attributes, "body": body}
-    return {"trace": trace, "span": span, "parent": None, "name": name, "is_log": True, "events": [event]} | {
-        "start": time,
-        "end": time,
-        "attributes": {},
-        "problem": None,
-    }
+    about = {"trace": trace, "span": span, "parent": None, "name": name, "start": time, "end": time}
+    return {**about, "attributes": {}, "problem": None, "events": [event], "is_log": True}
 
 
 def _span(row: Mapping[str, Any]) -> SpanFields:
@@ -211,10 +207,9 @@ def _span(row: Mapping[str, Any]) -> SpanFields:
 
 def _problem(status: Mapping[str, Any], attributes: Mapping[str, Any], events: list[Any]) -> str | None:
     """Return what went wrong: the status's message, that of an exception, or the type of the error."""
-    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
-    failed = status.get("code") in _ERROR_CODES or "error.type" in attributes
-    if not failed:
+    if status.get("code") not in _ERROR_CODES and "error.type" not in attributes:
         return None
+    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
     words = [status.get("message"), *(exception.get("exception.message") for exception in exceptions)]
     words += [attributes.get("error.message"), attributes.get("error.type"), "error"]
     return next(str(word) for word in words if word not in (None, ""))
@@ -235,9 +230,7 @@ def any_value(value: Any) -> Any:
         [7, 'a', None]
     """
     fields = mapping(value)
-    if "stringValue" in fields:
-        return fields["stringValue"]
-    for name in ("boolValue", "doubleValue", "bytesValue"):
+    for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
         if name in fields:
             return fields[name]
     if "intValue" in fields:
