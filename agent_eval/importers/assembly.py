@@ -122,7 +122,13 @@ class Assembly:
             StorageError: The temporary directory cannot be used.
         """
         reader = self._recogniser.formats[self._formats[numbers[0]]]
-        stored = [orjson.loads(self._stored(number)) for number in numbers]
+        stored = []
+        try:
+            for number in numbers:
+                start, end = self._ends[number], self._ends[number + 1]
+                stored.append(orjson.loads(os.pread(self._file.fileno(), end - start, start)))
+        except OSError as error:
+            raise _no_space(error) from error
         parts = [Part(place, payload) for place, _, _, payload in stored]
         named = next((named for _, named, _, _ in stored if named is not None), None)
         if named is None and self._id_from is not None:
@@ -171,13 +177,6 @@ class Assembly:
                 if conversation.events and (place in conversation.records or not conversation.records):
                     for trial in (conversation.events, *conversation.trials):
                         trial.append(unread_event(place, shape))
-
-    def _stored(self, number: int) -> bytes:
-        start, end = self._ends[number], self._ends[number + 1]
-        try:
-            return os.pread(self._file.fileno(), end - start, start)
-        except OSError as error:
-            raise _no_space(error) from error
 
     def close(self) -> None:
         """Remove the temporary storage."""

@@ -187,6 +187,8 @@ _OUTPUT_NAMES = ("expected_output", "expected", "ground_truth", "reference", "an
 _CASE_FIELDS = frozenset(
     {"policy", "tool_contracts", "regex_patterns", "json_schema", "final_output_tool", "topic"}
 )
+_ROW_FIELDS = _CASE_FIELDS | {*_OUTPUT_NAMES, "metadata", "labels"}
+"""Fields of which an object has one that is a row, and no expected output itself."""
 
 
 class Expectations:
@@ -211,16 +213,18 @@ class Expectations:
             StorageError: The file cannot be read.
         """
         data = read_bytes(path, max_bytes=RECORD_BYTES)
-        if path.suffix.lower() == ".csv":
-            return cls(_by_id(_csv_rows(data, path), path), str(path))
-        value = parse(data, source=str(path))
+        value = _csv_rows(data, path) if path.suffix.lower() == ".csv" else parse(data, source=str(path))
         if isinstance(value, dict) and isinstance(value.get("cases"), list):
             value = value["cases"]
         if isinstance(value, list):
             return cls(_by_id(value, path), str(path))
-        if isinstance(value, dict):
-            return cls({key: _as_row(expected) for key, expected in value.items()}, str(path))
-        raise _invalid(path, "is neither an object nor an array")
+        if not isinstance(value, dict):
+            raise _invalid(path, "is neither an object nor an array")
+        rows = {}
+        for key, expected in value.items():
+            is_row = isinstance(expected, dict) and not _ROW_FIELDS.isdisjoint(expected)
+            rows[key] = expected if is_row else {"expected_output": expected}
+        return cls(rows, str(path))
 
     def join(self, case: dict[str, Any], ids: Iterable[str]) -> None:
         """Add what is expected to a case, by the first of its ids that the file has."""
@@ -249,14 +253,6 @@ class Expectations:
         """Report the ids of the file that no case has."""
         for unused in sorted(self._unused):
             diagnostics.lost(self._source, unused, "is expected, but no imported case has this id")
-
-
-def _as_row(expected: Any) -> Mapping[str, Any]:
-    if isinstance(expected, dict) and not set(expected).isdisjoint(
-        (*_OUTPUT_NAMES, *_CASE_FIELDS, "metadata", "labels")
-    ):
-        return expected
-    return {"expected_output": expected}
 
 
 def _csv_rows(data: bytes, path: Path) -> list[Any]:

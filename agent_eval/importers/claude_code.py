@@ -65,11 +65,9 @@ def _line(session: Session, line: Mapping[str, Any]) -> None:
         _READERS[kind](session, line)
     elif kind not in _OF_THE_PROGRAM:
         session.unknown(f"type {kind!r}")
-    moment = make.timestamp_of(line.get("timestamp"))
-    for fields in session.events[before:]:
-        fields.update({"ts": moment} if moment is not None else {})
-        if _is_of_sub_agent(line):
-            fields["agent_name"] = text(line.get("agentId")) or "subagent"
+    make.mark(session.events[before:], ts=make.timestamp_of(line.get("timestamp")))
+    for fields in session.events[before:] if _is_of_sub_agent(line) else ():
+        fields["agent_name"] = text(line.get("agentId")) or "subagent"
     session.memory["spoken"] = session.memory.get("spoken") or kind in ("user", "assistant", "result")
 
 
