@@ -137,11 +137,19 @@ class HostedJudge(Judge):
                 return not_judged(self, case, f"the judge raised {answer['raised']}")
             if "refused" in answer:
                 return not_judged(self, case, f"the judge refused: {answer['refused'].get('message')}")
-            return self._verdict(answer, case)
-        except _Ended as end:
-            evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
-            reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
-            return not_judged(self, case, reason, evidence)
+            if "verdict" not in answer:
+                raise _Ended(clipped(str(answer.get("wrong", "gave no verdict"))))
+            verdict = Verdict.model_validate(answer["verdict"])
+            if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
+                raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
+            return verdict
+        except ValidationError as problem:
+            end = _Ended(clipped(f"gave a malformed verdict: {first_problem(problem)}", 160))
+        except _Ended as ended:
+            end = ended
+        evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
+        reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
+        return not_judged(self, case, reason, evidence)
 
     def close(self) -> None:
         """End the processes; the next case starts another one."""
@@ -155,17 +163,6 @@ class HostedJudge(Judge):
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_AT_ONCE)
         self._idle = []
-
-    def _verdict(self, answer: dict[str, Any], case: Case) -> Verdict:
-        if "verdict" not in answer:
-            raise _Ended(clipped(str(answer.get("wrong", "gave no verdict"))))
-        try:
-            verdict = Verdict.model_validate(answer["verdict"])
-        except ValidationError as problem:
-            raise _Ended(clipped(f"gave a malformed verdict: {first_problem(problem)}", 160)) from None
-        if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
-            raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
-        return verdict
 
     def _ask(self, do: str, case: Case, trace: Trace | None) -> dict[str, Any]:
         """Ask for one case; where there is no whole answer, the process has been ended."""

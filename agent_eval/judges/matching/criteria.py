@@ -153,7 +153,7 @@ def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
 class AskSettings:
     """How a model is asked.
 
-    `votes` are taken as `needed_votes` says. `model` is None for the one that the model itself names.
+    `votes` are taken as `decide` says. `model` is None for the one that the model itself names.
     """
 
     votes: int = 1
@@ -180,7 +180,14 @@ class Question:
 
     def request(self, settings: AskSettings, vote: int) -> ModelRequest:
         """Build the request of one vote, from 1. Conversation first, so that providers can cache it."""
-        criterion, wanted = self.criterion, self._wanted()
+        criterion = self.criterion
+        wanted: dict[str, Any] = {"criterion": criterion.criterion}
+        if criterion.expectation:
+            wanted["expectation"] = criterion.expectation
+        if self.expectations:
+            wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
+        if self.reference is not None:
+            wanted["reference_answer"] = self.reference
         return ModelRequest(
             purpose="judge",
             system=prompt_text(),
@@ -200,31 +207,16 @@ class Question:
             shared_prefix=True,
         )
 
-    def _wanted(self) -> dict[str, Any]:
-        wanted: dict[str, Any] = {"criterion": self.criterion.criterion}
-        if self.criterion.expectation:
-            wanted["expectation"] = self.criterion.expectation
-        if self.expectations:
-            wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
-        if self.reference is not None:
-            wanted["reference_answer"] = self.reference
-        return wanted
-
 
 def questions_on(case: Case, transcript: Transcript, criteria: Sequence[Criterion]) -> list[Question]:
     """Pair criteria with a conversation, and with what the case's author expected of it."""
     expectations = {
         number: turn.expectation for number, turn in enumerate(case.turns, 1) if turn.expectation is not None
     }
+    references = (case.expected_output if criterion.reference else None for criterion in criteria)
     return [
-        Question(
-            criterion,
-            transcript,
-            expectations,
-            case.expected_output if criterion.reference else None,
-            case.case_id,
-        )
-        for criterion in criteria
+        Question(criterion, transcript, expectations, reference, case.case_id)
+        for criterion, reference in zip(criteria, references, strict=True)
     ]
 
 
@@ -278,43 +270,29 @@ class Decision:
         return f"{max(counts.values(), default=0)} of {len(self.votes)}"
 
 
-def needed_votes(votes: int) -> tuple[int, int]:
-    """Return how many votes are taken first, and at most.
-
-    As many as make a majority are asked first, and further ones only while none is reached: the same verdict
-    as that of all, for fewer calls. Two votes are three of which the third is asked where they differ.
-    """
-    most = votes if votes % 2 else votes + 1
-    return most // 2 + 1, most
-
-
 def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
-    """Ask a model about one criterion until a majority of votes is reached."""
-    majority, most = needed_votes(settings.votes)
+    """Ask a model about one criterion until a majority of votes is reached.
+
+    That gives the verdict of all votes for fewer calls. Two votes are three of which the third is asked where
+    they differ.
+    """
+    most = settings.votes if settings.votes % 2 else settings.votes + 1
     votes: list[Vote] = []
     while len(votes) < most:
-        votes.append(_vote(model, question, settings, len(votes) + 1))
-        if votes[-1].ruling is None:
-            return _undecided(votes)
+        request = question.request(settings, len(votes) + 1)
+        with model.alone(request):  # another trial may give the judge the same to read
+            votes.append(_vote_on(model, question, request))
+        last = votes[-1]
+        if last.too_long:
+            words = "the conversation has more text than the judge's model reads"
+            return Decision("inconclusive", votes, words)
+        if last.ruling is None:
+            return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
         verdict, number = Counter(vote.ruling.verdict for vote in votes if vote.ruling).most_common(1)[0]
-        if number >= majority:
+        if number > most // 2:
             reasoning = next(v.ruling.reasoning for v in votes if v.ruling and v.ruling.verdict == verdict)
             return Decision(verdict, votes, reasoning)
     return Decision("inconclusive", votes, f"{len(votes)} votes of the judge have no majority")
-
-
-def _undecided(votes: list[Vote]) -> Decision:
-    last = votes[-1]
-    if last.too_long:
-        words = "the conversation has more text than the judge's model reads"
-        return Decision("inconclusive", votes, words)
-    return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
-
-
-def _vote(model: Model, question: Question, settings: AskSettings, number: int) -> Vote:
-    request = question.request(settings, number)
-    with model.alone(request):  # another trial may give the judge the same to read
-        return _vote_on(model, question, request)
 
 
 def _vote_on(model: Model, question: Question, request: ModelRequest) -> Vote:
