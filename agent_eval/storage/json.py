@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,7 +93,7 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
     except orjson.JSONDecodeError as error:
         _refuse(data, source, limits, first_line, malformed=True)
         if limits.wide_integers:
-            return _parse_wide(data)
+            return json.loads(data), data  # the standard library reads integers of any length
         # The slow check found no problem, so it disagrees with orjson; orjson decides.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
     counted = data.translate(None, _NOT_COUNTED)
@@ -107,13 +106,8 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         if encoded is None:  # pragma: no cover - the slow check refuses every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
         if limits.wide_integers:
-            return _parse_wide(data)
+            return json.loads(data), data  # the standard library reads integers of any length
     return value, encoded[padding : len(encoded) - padding] if padding else encoded
-
-
-def _parse_wide(data: bytes) -> tuple[Any, bytes]:
-    """Parse a text that `_refuse` accepts with the standard library, which reads integers of any length."""
-    return json.loads(data), data
 
 
 def _suspicious(data: bytes) -> bool:
@@ -134,37 +128,16 @@ def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
     return False
 
 
-class _Wrappers(threading.local):
-    """Nested one-element lists by depth, built once for each thread: `(outermost, innermost)`."""
-
-    def __init__(self) -> None:
-        self.by_depth: dict[int, tuple[list[Any], list[Any]]] = {}
-
-    def get(self, depth: int) -> tuple[list[Any], list[Any]]:
-        if depth not in self.by_depth:
-            innermost: list[Any] = [None]
-            outermost = innermost
-            for _ in range(depth - 1):
-                outermost = [outermost]
-            self.by_depth[depth] = (outermost, innermost)
-        return self.by_depth[depth]
-
-
-_WRAPPERS = _Wrappers()
-
-
 def _encode_wrapped(value: Any, depth: int, option: int) -> bytes | None:
     """Encode `value` inside `depth` lists; None if that is deeper than orjson writes."""
     if not depth:
         return orjson.dumps(value, option=option)
-    outermost, innermost = _WRAPPERS.get(depth)
-    innermost[0] = value
+    for _ in range(depth):
+        value = [value]
     try:
-        return orjson.dumps(outermost, option=option)
+        return orjson.dumps(value, option=option)
     except orjson.JSONEncodeError:
         return None
-    finally:
-        innermost[0] = None
 
 
 def _measure_orjson_depth() -> int:
