@@ -227,17 +227,15 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
 
 
 def _unsafe(facts: Facts) -> list[str]:
-    sentences = []
+    redefined, violations = facts.redefined, facts.question.violations
     unsafe = sorted(facts.answer.unsafe)
     cases = sorted({case_id for case_id, _ in unsafe})
     if len(cases) > BUDGET:
         judges = listed(sorted({judge_id for _, judge_id in unsafe}))
-        sentences.append(say("safety-many", len(cases), judge=judges, cases=listed(cases)))
-        unsafe = []
-    for case_id, judge_id in unsafe:
-        is_at_once = facts.question.violations[case_id, judge_id].at_once
-        sentences.append(_violated(facts, case_id, judge_id, is_at_once=is_at_once))
-    return sentences + [_violated_by_main(facts, *place) for place in facts.redefined.unsafe]
+        sentences = [say("safety-many", len(cases), judge=judges, cases=listed(cases))]
+    else:
+        sentences = [_violated(facts, *place, is_at_once=violations[place].at_once) for place in unsafe]
+    return sentences + [_violated_by_main(redefined, *place) for place in redefined.unsafe]
 
 
 def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = False) -> str:
@@ -246,8 +244,8 @@ def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = F
     return say(key, judge=quoted(judge_id), case=quoted(case_id), violations=violations, trials=trials)
 
 
-def _violated_by_main(facts: Facts, case_id: str, judge_id: str) -> str:
-    key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"
+def _violated_by_main(redefined: Redefined, case_id: str, judge_id: str) -> str:
+    key = "safety-removed" if case_id in redefined.removed else "safety-altered"
     return say(key, judge=quoted(judge_id), case=quoted(case_id))
 
 
@@ -418,7 +416,7 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
         reason = say("safety", judge=quoted(judge_id), case=quoted(case_id))
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="waived", reason=reason))
     for case_id, judge_id in facts.redefined.unsafe:
-        reason = _violated_by_main(facts, case_id, judge_id)
+        reason = _violated_by_main(facts.redefined, case_id, judge_id)
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="blocks", reason=reason))
     return sorted(findings, key=lambda finding: _VIOLATIONS.index(finding.answer))
 
