@@ -168,7 +168,16 @@ class HostedJudge(Judge):
         """Ask for one case; where there is no whole answer, the process has been ended."""
         if self._deaths >= MOST_DEATHS:
             raise _Ended(f"was not asked again: it had ended {MOST_DEATHS} times in a row")
-        request = _request(do, case, trace)
+        rest: dict[str, Any] = {"do": do}
+        try:
+            if trace is not None:
+                rest["final_output_tool"] = trace.final_output_tool
+                if [id(event) for event in trace.events] != [id(event) for event in case.trace]:
+                    rest["trace"] = [event.to_json() for event in trace.events]
+            # The case as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold.
+            request = b'{"case":' + case.model_dump_json().encode() + b"," + dumps(rest)[1:]
+        except Exception as problem:
+            raise _Ended(f"could not be sent the case: {type(problem).__name__}") from None
         with self._places:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
@@ -227,19 +236,6 @@ def _host_config(name: str, raw: Any) -> HostConfig:
     return read_config(
         name, HostConfig, {key: stated[key] for key in HostConfig.model_fields if key in stated}
     )
-
-
-def _request(do: str, case: Case, trace: Trace | None) -> bytes:
-    """Encode a case, as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold."""
-    rest: dict[str, Any] = {"do": do}
-    try:
-        if trace is not None:
-            rest["final_output_tool"] = trace.final_output_tool
-            if [id(event) for event in trace.events] != [id(event) for event in case.trace]:
-                rest["trace"] = [event.to_json() for event in trace.events]
-        return b'{"case":' + case.model_dump_json().encode() + b"," + dumps(rest)[1:]
-    except Exception as problem:
-        raise _Ended(f"could not be sent the case: {type(problem).__name__}") from None
 
 
 def _answer(child: ConversingChild, request: bytes, seconds: float) -> dict[str, Any]:

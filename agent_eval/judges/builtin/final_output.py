@@ -324,16 +324,13 @@ def last_number(text: str) -> WrittenNumber | None:
         label = _LABEL.match(token)
         written = token[label.end() if label else 0 :].strip(_EDGES).rstrip(".,")
         if _HAS_DIGIT(written) and not written[0].isalpha():
-            return WrittenNumber(written, _read(written))
+            # Bounded, because exact arithmetic with 1e999999999 would need a gigabyte.
+            match = _NUMBER.fullmatch(written) if len(written) <= 400 else None
+            if match is None or len(match["exponent"] or "") > 3:
+                return WrittenNumber(written, None)
+            digits = _SEPARATORS.sub("", written).replace("\N{MINUS SIGN}", "-")
+            return WrittenNumber(written, Decimal(digits))
     return None
-
-
-def _read(written: str) -> Decimal | None:
-    # Bounded, because exact arithmetic with 1e999999999 would need a gigabyte.
-    match = _NUMBER.fullmatch(written) if len(written) <= 400 else None
-    if match is None or len(match["exponent"] or "") > 3:
-        return None
-    return Decimal(_SEPARATORS.sub("", written).replace("\N{MINUS SIGN}", "-"))
 
 
 _EDGES = "'\u2019:,_"

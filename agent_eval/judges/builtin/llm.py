@@ -24,7 +24,6 @@ from agent_eval.judges.matching.criteria import (
     criterion_digest,
     decide,
     prompt_digest,
-    questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
 from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, listed_objects, read_model, refusal
@@ -138,11 +137,12 @@ class LlmJudge(BaseJudge[LlmConfig]):
             config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
         )
         # The first criterion is asked about alone, which fills the provider's cache, then the others.
-        first, *others = questions_on(case, transcript, criteria)
-        decisions = [decide(model, first, settings)]
+        ask = partial(decide, model, case, transcript, settings)
+        first, *others = criteria
+        decisions = [ask(first)]
         if others:
             with ThreadPool(min(len(others), AT_ONCE)) as pool:
-                asked = [pool.submit(partial(decide, model, question, settings)) for question in others]
+                asked = [pool.submit(partial(ask, criterion)) for criterion in others]
                 decisions += [decision.result() for decision in asked]
         judged = []
         for criterion, decision in zip(criteria, decisions, strict=True):

@@ -81,7 +81,9 @@ def compile_glob(glob: str) -> Any:
         place += 1
         end = glob.find("]", place + 1 + glob.startswith("!", place)) if character == "[" else -1
         if end >= 0:
-            parts.append(_character_class(glob[place:end]))
+            negated = glob.startswith("!", place)
+            members = (f"\\{each}" if each in "\\[]^" else each for each in glob[place + negated : end])
+            parts.append(f"[{'^' * negated}{''.join(members)}]")
             place = end + 1
         else:
             literal = f"\\{character}" if character in _SPECIAL else character
@@ -90,12 +92,6 @@ def compile_glob(glob: str) -> Any:
 
 
 _WILDCARDS = {"*": ".*", "?": "."}
-
-
-def _character_class(members: str) -> str:
-    negated = members.startswith("!")
-    escaped = "".join(f"\\{member}" if member in "\\[]^" else member for member in members[negated:])
-    return f"[{'^' * negated}{escaped}]"
 
 
 def is_found(pattern: str, text: bytes) -> bool:
