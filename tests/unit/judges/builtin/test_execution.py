@@ -51,12 +51,8 @@ REPAIR_PATH = [
     Row("an empty list is none", says(), metadata=attempts(), gives="skipped"),
     Row("one attempt", says(), metadata=path(0), gives="passed", score=1),
     Row("fewer attempts score higher", says(), metadata=path(1, 2, 5, 6), gives="passed", score=0.25),
-    Row(
-        "attempts of the events",
-        *(says(attempt=0), says(attempt=0), says(attempt=1), says()),
-        gives="passed",
-        evidence={"attempts": [0, 1]},
-    ),
+    Row("attempts of the events", *(says(attempt=0), says(attempt=0), says(attempt=1), says()),
+        gives="passed", evidence={"attempts": [0, 1]}),
     *(
         Row(f"broken: {metadata}", says(), metadata=metadata, gives=f"failed {words}")
         for metadata, words in (
@@ -68,17 +64,11 @@ REPAIR_PATH = [
             ({"attempt_history": "3"}, "type_error: metadata.attempt_history is not a list of attempts"),
         )
     ),
-    Row(
-        "events never go back",
-        *(says(attempt=1), says(attempt=0)),
-        metadata=path(0, 1),
-        gives="failed contract_violation: event 1 goes back to attempt 0 from attempt 1",
-        refs=[1],
-    ),
-    Row(
-        "a limit", says(), metadata=path(0, 1, 2), config={"max_attempts": 2}, gives="failed budget_exceeded"
-    ),
-]
+    Row("events never go back", *(says(attempt=1), says(attempt=0)), metadata=path(0, 1),
+        gives="failed contract_violation: event 1 goes back to attempt 0 from attempt 1", refs=[1]),
+    Row("a limit", says(), metadata=path(0, 1, 2), config={"max_attempts": 2},
+        gives="failed budget_exceeded"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", EXECUTION, ids=str)

@@ -158,23 +158,17 @@ OLD = "http://json-schema.org/draft-07/schema#"
 NESTED = {"$id": "https://example.com/old", "dependentRequired": {"a": ["b"]}}
 KEYWORDS: list[tuple[Any, Any, Any]] = [
     # Schema, valid and invalid value, for what this project replaces in the library.
-    (
-        {"properties": {"a": True}, "additionalProperties": {"type": "integer"}},
-        {"a": "x", "b": 1},
-        {"b": "1"},
-    ),
+    ({"properties": {"a": True}, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": 1},
+        {"b": "1"}),
     ({"patternProperties": {"a": False}, "additionalProperties": False}, [1], {"a": 1}),
     ({"properties": {"old": NESTED}}, {"old": {"b": 1}}, {"old": {"a": 1}}),
     ({"properties": {"old": {**NESTED, "$schema": OLD}}}, {"old": {"a": 1}}, None),
-    (
-        {"uniqueItems": True},
-        [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, 0, False, {}, []],
-        [1, 1.0],
-    ),
+    ({"uniqueItems": True}, [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, 0, False, {}, []],
+        [1, 1.0]),
     ({"uniqueItems": True}, [[["x"]], ["x"]], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]),
     # Comparing each with each other one would take minutes.
     ({"uniqueItems": True}, [{"number": number} for number in range(50_000)], [[["x"]], [["x"]]]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "valid", "invalid"), KEYWORDS)

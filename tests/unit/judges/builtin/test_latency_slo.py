@@ -48,12 +48,9 @@ TURNS = [asks("?"), says("Hm.", latency_ms=7), calls("search"), answers("search"
 
 ROWS = [
     Row("no limit", *slow(1), gives="skipped"),
-    Row(
-        "values equal to their limits",
-        *slow(10, 20, 30),
+    Row("values equal to their limits", *slow(10, 20, 30),
         config={**limit("event", 30), **limit("total", 60)},
-        gives="passed: slowest event 30 ms of 30 ms and total 60 ms of 60 ms",
-    ),
+        gives="passed: slowest event 30 ms of 30 ms and total 60 ms of 60 ms"),
     *(
         Row(
             f"{key} of a hundred", *HUNDRED, config=limit(key, value), gives=f"{EXCEEDED}: {words}", refs=refs
@@ -88,26 +85,15 @@ ROWS = [
         )
         for value in ("11", True, -5, float("inf"))
     ),
-    Row(
-        "a total of time stamps",
-        *(says(**at(0)), says(**at(1.5))),
-        config=limit("total", 1000),
-        gives=f"{EXCEEDED}: total 1500 ms exceeds 1000 ms",
-    ),
+    Row("a total of time stamps", *(says(**at(0)), says(**at(1.5))), config=limit("total", 1000),
+        gives=f"{EXCEEDED}: total 1500 ms exceeds 1000 ms"),
     *(
         Row(f"time stamps with {ts}", says(**at(0)), says(ts=ts), config=limit("total", 1000), gives=UNKNOWN)
         for ts in ("2026-01-01T00:00:01", "once")
     ),
     Row("a tool's fast call", FAST, config=SEARCH, gives="passed"),
-    Row(
-        "its slowest",
-        FAST,
-        LATE,
-        FAST,
-        config=SEARCH,
-        gives=f"{EXCEEDED}: search 101 ms exceeds 100 ms",
-        refs=[2],
-    ),
+    Row("its slowest", FAST, LATE, FAST, config=SEARCH, gives=f"{EXCEEDED}: search 101 ms exceeds 100 ms",
+        refs=[2]),
     Row("a call's time stamps", STAMPED, config=SEARCH, gives=f"{EXCEEDED}: search 1000 ms exceeds 100 ms"),
     *(
         Row(f"unknown call {number}", *events, config=SEARCH, gives=UNKNOWN)
@@ -140,14 +126,8 @@ ROWS = [
         for number, last in enumerate((says(), says(ts="once"), calls("search")))
         for key in ("total", "event", "p95")
     ),
-    Row(
-        "a turn too slow beside one without",
-        *slow(5),
-        asks("?"),
-        says(),
-        config=limit("event", 4),
-        gives=EXCEEDED,
-    ),
+    Row("a turn too slow beside one without", *slow(5), asks("?"), says(), config=limit("event", 4),
+        gives=EXCEEDED),
     *(
         Row(
             f"thinking before a call {number}, {key}",
@@ -165,31 +145,16 @@ ROWS = [
             ("event", "slowest event 10000", "slowest event", 10_000),
         )
     ),
-    Row(
-        "an answer whose latency covers its calls",
-        *THINKING[0],
-        *WHOLE,
-        config=limit("total", 10_005),
-        gives="passed: total 10002 ms of 10005 ms",
-    ),
-    Row(
-        "a call that states more than its result",
-        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)),
-        config=SEARCH,
-        gives=f"{EXCEEDED}: search 900 ms exceeds 100 ms",
-    ),
-    Row(
-        "no thinking known",
-        asks("?"),
-        UNTIMED[:1],
-        answers("search", latency_ms=1),
-        says(latency_ms=1),
-        config=limit("total", 10),
-        gives=UNKNOWN,
-    ),
+    Row("an answer whose latency covers its calls", *THINKING[0], *WHOLE, config=limit("total", 10_005),
+        gives="passed: total 10002 ms of 10005 ms"),
+    Row("a call that states more than its result",
+        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)), config=SEARCH,
+        gives=f"{EXCEEDED}: search 900 ms exceeds 100 ms"),
+    Row("no thinking known", asks("?"), UNTIMED[:1], answers("search", latency_ms=1), says(latency_ms=1),
+        config=limit("total", 10), gives=UNKNOWN),
     Row("one latency of a turn and of a call", *TURNS, config=limit("total", 9), gives="passed"),
     Row("decimals", *slow(0.1, 0.1, 0.1), config=limit("total", 0.3), gives="passed"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

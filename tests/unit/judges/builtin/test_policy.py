@@ -8,36 +8,19 @@ FORBIDDEN = {"forbidden_tools": ["rm"]}
 
 ROWS = [
     Row("without rules there is nothing to judge", says(), gives="skipped"),
-    Row(
-        "kept rules pass", uses("search"), policy={"required_tools": ["search"], **FORBIDDEN}, gives="passed"
-    ),
-    Row(
-        "a forbidden tool is named with its events",
-        *(says(), uses("rm"), calls("rm")),
+    Row("kept rules pass", uses("search"), policy={"required_tools": ["search"], **FORBIDDEN},
+        gives="passed"),
+    Row("a forbidden tool is named with its events", *(says(), uses("rm"), calls("rm")),
         policy={"forbidden_tools": ["rm", "dd"]},
-        gives="failed policy_violation: forbidden tool rm used (events 1, 2 and 3)",
-        refs=[1, 2, 3],
-        score=0.5,
-    ),
-    Row(
-        "a result of a forbidden tool counts without its call",
-        *(answers("rm"),),
-        policy=FORBIDDEN,
-        gives="failed policy_violation",
-    ),
-    Row(
-        "a required tool must be called",
-        answers("search"),
-        policy={"required_tools": ["search", "book"]},
+        gives="failed policy_violation: forbidden tool rm used (events 1, 2 and 3)", refs=[1, 2, 3],
+        score=0.5),
+    Row("a result of a forbidden tool counts without its call", *(answers("rm"),), policy=FORBIDDEN,
+        gives="failed policy_violation"),
+    Row("a required tool must be called", answers("search"), policy={"required_tools": ["search", "book"]},
         gives="failed policy_violation: required tools book and search never called",
-        evidence={"forbidden_used": [], "required_missing": ["book", "search"]},
-    ),
-    Row(
-        "names match exactly",
-        uses("search"),
-        policy={"required_tools": ["search"], "forbidden_tools": ["Search", "search "]},
-        gives="passed",
-    ),
+        evidence={"forbidden_used": [], "required_missing": ["book", "search"]}),
+    Row("names match exactly", uses("search"),
+        policy={"required_tools": ["search"], "forbidden_tools": ["Search", "search "]}, gives="passed"),
     *(
         Row(
             f"a tool whose name ends as a forbidden one is warned of: {name}",
@@ -59,9 +42,8 @@ ROWS = [
         gives="failed policy_violation: forbidden tool rm used (events 0 and 1); "
         "required tool ls never called",
     ),
-    Row(
-        "a message that names a tool is no use of it", says("x", tool="rm"), policy=FORBIDDEN, gives="passed"
-    ),
+    Row("a message that names a tool is no use of it", says("x", tool="rm"), policy=FORBIDDEN,
+        gives="passed"),
     *(
         Row(f"an agent that {name} keeps no rule", events, policy=FORBIDDEN, gives="error missing_output")
         for name, events in (("is silent", asks("?")), ("says a blank", asks("?") + says(" ")))
@@ -75,7 +57,7 @@ ROWS = [
         )
         for name in ("required_tools", "forbidden_tools")
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

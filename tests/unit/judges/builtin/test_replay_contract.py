@@ -49,31 +49,14 @@ ROWS = [
             (says(parent_span_id="x"), 'parent_span_id "x" is not 16 hexadecimal digits'),
         )
     ),
-    Row(
-        "a gap is one issue",
-        says(),
-        says(idx=5),
-        says(idx=6),
-        gives=BROKEN,
-        evidence={"issue_count": 1},
-        refs=[5],
-    ),
-    Row(
-        "a span id repeats",
-        *[says(span_id=ZEROS)] * 2,
-        gives=f'{BROKEN}: event 1: span_id "{ZEROS}" repeats',
-    ),
-    Row(
-        "a call id repeats",
-        *(calls("a", **ID_A), calls("b", **ID_A), answers("a")),
-        gives=f'{BROKEN}: event 1: call_id "x" names a second call while the first is unanswered',
-    ),
-    Row(
-        "a call id in another attempt",
-        calls("a", attempt=0, **ID_A),
-        calls("a", attempt=1, **ID_A),
-        gives="passed",
-    ),
+    Row("a gap is one issue", says(), says(idx=5), says(idx=6), gives=BROKEN, evidence={"issue_count": 1},
+        refs=[5]),
+    Row("a span id repeats", *[says(span_id=ZEROS)] * 2,
+        gives=f'{BROKEN}: event 1: span_id "{ZEROS}" repeats'),
+    Row("a call id repeats", *(calls("a", **ID_A), calls("b", **ID_A), answers("a")),
+        gives=f'{BROKEN}: event 1: call_id "x" names a second call while the first is unanswered'),
+    Row("a call id in another attempt", calls("a", attempt=0, **ID_A), calls("a", attempt=1, **ID_A),
+        gives="passed"),
     Row("a call id once it is answered", *[calls("a", **ID_A), answers("a", **ID_A)] * 2, gives="passed"),
     # The agent did nothing.
     Row("a user alone", asks("?"), gives=NOTHING),
@@ -90,42 +73,28 @@ ROWS = [
     Row("a tool's last output", calls("a"), answers("a", TRACEBACK), gives=CRASHED, refs=[1]),
     Row("an exception", says("One moment."), environment(type="Exception"), gives=CRASHED, refs=[1]),
     Row("an agent's error", uses("search"), says(None, error="exited with code 1"), gives=CRASHED, refs=[2]),
-    Row(
-        "a traceback that is answered",
-        calls("a"),
-        answers("a", None, error=TRACEBACK),
-        says("Failed."),
-        gives="passed",
-    ),
+    Row("a traceback that is answered", calls("a"), answers("a", None, error=TRACEBACK), says("Failed."),
+        gives="passed"),
     Row("an error that is answered", environment(error="retrying"), says("done"), gives="passed"),
     Row("a tool's error", calls("search"), answers("search", None, error="unknown_tool"), gives="passed"),
     Row("an agent that shows a traceback", says(TRACEBACK), gives="passed"),
     # The answer stopped short.
     Row("cut off", finished("length"), gives="error output_limit"),
-    Row(
-        "one of two",
+    Row("one of two",
         says("It is", attributes={"gen_ai.response.finish_reasons": ["stop", "content_filter"]}),
-        gives=CRASHED,
-    ),
-    Row(
-        "cut off, in other words",
-        says("It is", attributes={"stop_reason": "max_tokens"}),
-        gives="error output_limit",
-    ),
+        gives=CRASHED),
+    Row("cut off, in other words", says("It is", attributes={"stop_reason": "max_tokens"}),
+        gives="error output_limit"),
     Row("refused", says("It is", attributes={"finish_reason": "refusal"}), gives=CRASHED),
     *(Row(f"ended by {reason}", finished(reason), gives="passed") for reason in ENDED),
     Row("cut off without a word", says(None, stop_reason="length"), gives="error output_limit"),
     Row("blocked after a word", says("Hm."), says(None, block_reason="moderation"), gives=CRASHED),
-    Row(
-        "a refused call of a model",
-        says(),
-        [{"actor": "agent", "type": "model_call", "stop_reason": "refusal"}],
-        gives=CRASHED,
-    ),
+    Row("a refused call of a model", says(),
+        [{"actor": "agent", "type": "model_call", "stop_reason": "refusal"}], gives=CRASHED),
     Row("a guardrail at the end", says("yes"), [GUARDRAIL], gives=CRASHED),
     Row("a guardrail before the answer", [GUARDRAIL], says("I cannot say that."), gives="passed"),
     Row("an answer that is not recorded", says(None, content_recorded=False), gives="passed"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

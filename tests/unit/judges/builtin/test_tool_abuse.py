@@ -38,42 +38,22 @@ ROWS = [
     Row("an alternative stays inside its pattern", uses("format"), config=ALTERNATIVES, gives="passed"),
     Row("an alternative is found", uses("DD"), config=ALTERNATIVES, gives=NAMED),
     Row("an allowed tool", uses("a"), config=ONLY_A, gives="passed"),
-    Row(
-        "only allowed tools when there is a list",
-        *(uses("a"), uses("b")),
-        config=ONLY_A,
-        gives=f"{NAMED}: tools that are not allowed were called: b (event 2)",
-    ),
-    Row(
-        "the case's list replaces the configured one",
-        uses("b"),
-        config=ONLY_A,
-        metadata=ONLY_B,
-        gives="passed",
-    ),
+    Row("only allowed tools when there is a list", *(uses("a"), uses("b")), config=ONLY_A,
+        gives=f"{NAMED}: tools that are not allowed were called: b (event 2)"),
+    Row("the case's list replaces the configured one", uses("b"), config=ONLY_A, metadata=ONLY_B,
+        gives="passed"),
     Row("an empty list allows none", uses("b"), metadata={"allowed_tools": []}, gives=NAMED),
-    Row(
-        "null leaves the configured list in force",
-        uses("b"),
-        config=ONLY_A,
-        metadata={"allowed_tools": None},
-        gives=NAMED,
-    ),
-    Row(
-        "a list is a list", uses("b"), metadata={"allowed_tools": "b"}, gives="refused metadata.allowed_tools"
-    ),
+    Row("null leaves the configured list in force", uses("b"), config=ONLY_A,
+        metadata={"allowed_tools": None}, gives=NAMED),
+    Row("a list is a list", uses("b"), metadata={"allowed_tools": "b"},
+        gives="refused metadata.allowed_tools"),
     Row("many calls of one tool", *ELEVEN, gives=f"{OFTEN}: called too often: a 11 times of 10"),
     Row("a limit of its own", *ELEVEN, config={"max_calls_of": {"a": 11}}, gives="passed"),
     Row("a limit of none", calls("b"), config={"max_calls_of": {"b": 0}}, gives=OFTEN),
-    Row(
-        "the call that is the answer is always allowed",
-        uses("lookup"),
-        calls("submit"),
-        gives="passed",
-        **SUBMITTING,
-    ),
+    Row("the call that is the answer is always allowed", uses("lookup"), calls("submit"), gives="passed",
+        **SUBMITTING),
     Row("no other call is", uses("other"), calls("submit"), gives=NAMED, **SUBMITTING),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -79,13 +79,9 @@ ROWS = [
         )
     ),
     row("of a call alone", TAGS, calls=[tool("a", arguments=LISTED, unordered=["*"])], gives="passed"),
-    row(
-        "too many to compare so",
-        uses("a", {"n": [*range(201)]}),
-        calls=[tool("a", arguments={"n": [*range(201)]}, unordered=["n"])],
-        gives=BROKEN,
-        has="more than the 200",
-    ),
+    row("too many to compare so", uses("a", {"n": [*range(201)]}),
+        calls=[tool("a", arguments={"n": [*range(201)]}, unordered=["n"])], gives=BROKEN,
+        has="more than the 200"),
     row("nothing is expected", A, gives="skipped"),
     row("a mode alone expects nothing", A, mode="exact", gives="skipped"),
     *(
@@ -101,35 +97,17 @@ ROWS = [
         for number, events in enumerate(traces)
     ),
     row("no calls are expected", says(), calls=[], gives="passed"),
-    row(
-        "a call where none is expected", A, calls=[], gives=BROKEN, has="a was called unexpectedly (event 0)"
-    ),
+    row("a call where none is expected", A, calls=[], gives=BROKEN,
+        has="a was called unexpectedly (event 0)"),
     row("one call for two", A, calls=[tool("a"), tool("a")], gives=BROKEN),
     row("two calls for two", A, A, calls=[tool("a"), tool("a")], gives="passed"),
     row("the best assignment", A1, uses("a", {"x": 2}), calls=[tool("a"), *X1], gives="passed"),
-    row(
-        "other arguments",
-        says(),
-        uses("refund", {"order": 8, "full": True}),
-        calls=[tool("refund", arguments={"order": 7})],
-        gives=f"{BROKEN}: {OTHER}",
-    ),
-    row(
-        "a missing call",
-        A,
-        calls=AB,
-        gives=BROKEN,
-        has="b was not called as expected (precision 1.00, recall 0.50",
-    ),
-    row(
-        "calls out of order",
-        B,
-        A,
-        mode="in_order",
-        calls=AB,
-        gives=BROKEN,
-        has="a was called out of order (event 2)",
-    ),
+    row("other arguments", says(), uses("refund", {"order": 8, "full": True}),
+        calls=[tool("refund", arguments={"order": 7})], gives=f"{BROKEN}: {OTHER}"),
+    row("a missing call", A, calls=AB, gives=BROKEN,
+        has="b was not called as expected (precision 1.00, recall 0.50"),
+    row("calls out of order", B, A, mode="in_order", calls=AB, gives=BROKEN,
+        has="a was called out of order (event 2)"),
     row("all arguments", MADE, calls=[PLAIN], gives=BROKEN),
     row("in part, by the call", MADE, calls=[PART], gives="passed"),
     row("in part, by the case", MADE, match="partial", calls=[PLAIN], gives="passed"),
@@ -143,12 +121,8 @@ ROWS = [
     row("another pattern", WEATHER, calls=[tool("a", patterns={"q": "Oslo$"})], gives=BROKEN),
     row("a pattern of what is missing", uses("a", {}), calls=[tool("a", patterns={"q": "."})], gives=BROKEN),
     row("true is not one", uses("a", {"x": True}), calls=X1, gives=BROKEN),
-    row(
-        "decimals",
-        calls("a", {"x": 19.91}),
-        calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)],
-        gives="passed",
-    ),
+    row("decimals", calls("a", {"x": 19.91}), calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)],
+        gives="passed"),
     *(
         row(
             f"arguments {arguments!r}",
@@ -161,32 +135,15 @@ ROWS = [
     ),
     row("arguments as JSON text", uses("a", '{"x": 1}'), calls=X1, gives="passed"),
     row("not the forbidden call", uses("rm", {"path": "/tmp"}), forbidden=ROOT, gives="passed"),
-    row(
-        "the forbidden call",
-        A,
-        uses("rm", {"path": "/", "force": True}),
-        forbidden=ROOT,
-        gives=BROKEN,
-        has="rm must not be called like that (event 2)",
-    ),
+    row("the forbidden call", A, uses("rm", {"path": "/", "force": True}), forbidden=ROOT, gives=BROKEN,
+        has="rm must not be called like that (event 2)"),
     row("a part of it, whatever the case", EVE, match="exact", forbidden=TO_EVE, gives=BROKEN),
     row("another part", EVE, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})], gives="passed"),
     row("a forbidden tool", uses("rm", "{"), forbidden=[tool("rm")], gives="failed parse_error"),
-    row(
-        "a forbidden call that cannot be read",
-        calls("pay", '{"to": "eve"'),
-        forbidden=TO_EVE,
-        gives="failed parse_error",
-        has=MAY_BE,
-    ),
+    row("a forbidden call that cannot be read", calls("pay", '{"to": "eve"'), forbidden=TO_EVE,
+        gives="failed parse_error", has=MAY_BE),
     row("a forbidden call that failed", DECLINED, forbidden=[tool("pay")], gives=BROKEN),
-    row(
-        "a forbidden result",
-        says(),
-        answers("pay"),
-        forbidden=[tool("pay")],
-        gives=BROKEN,
-    ),
+    row("a forbidden result", says(), answers("pay"), forbidden=[tool("pay")], gives=BROKEN),
     *(
         row(f"count {count} of {times}", *[A] * times, says(), counts={"a": count}, gives=gives, has=words)
         for count, times, gives, words in (
@@ -209,43 +166,21 @@ ROWS = [
     row("not recorded, forbidden", HIDDEN, forbidden=[tool("a")], gives="failed missing_output"),
     row("a key that is unknown", A, cals=[], gives=f"refused {FIELD}.cals", has="Did you mean calls?"),
     row("a mode that is unknown", A, mode="strict", gives=f"refused {FIELD}.mode"),
-    row(
-        "a key of a call",
-        A,
-        calls=[tool("a", argumens={})],
-        gives=f"refused {FIELD}.calls.0.argumens",
-        has="Did you mean arguments?",
-    ),
-    row(
-        "a pattern",
-        A,
-        calls=[tool("a", patterns={"x": "("})],
-        gives=f"refused {FIELD}.calls.0.patterns",
-        has="missing )",
-    ),
-    row(
-        "a glob", A, calls=[tool("a", ignore=["[z-a]"])], gives=f"refused {FIELD}.calls.0.ignore", has="[z-a]"
-    ),
-    row(
-        "a glob of a pattern",
-        A,
-        calls=[tool("a", patterns={"[z-a]": "x"})],
-        gives=f"refused {FIELD}.calls.0.patterns",
-        has="[z-a]",
-    ),
-    row(
-        "a count",
-        A,
-        counts={"a": {"min": 2, "max": 1}},
-        gives=f"refused {FIELD}.counts.a",
-        has="less than min",
-    ),
+    row("a key of a call", A, calls=[tool("a", argumens={})], gives=f"refused {FIELD}.calls.0.argumens",
+        has="Did you mean arguments?"),
+    row("a pattern", A, calls=[tool("a", patterns={"x": "("})], gives=f"refused {FIELD}.calls.0.patterns",
+        has="missing )"),
+    row("a glob", A, calls=[tool("a", ignore=["[z-a]"])], gives=f"refused {FIELD}.calls.0.ignore",
+        has="[z-a]"),
+    row("a glob of a pattern", A, calls=[tool("a", patterns={"[z-a]": "x"})],
+        gives=f"refused {FIELD}.calls.0.patterns", has="[z-a]"),
+    row("a count", A, counts={"a": {"min": 2, "max": 1}}, gives=f"refused {FIELD}.counts.a",
+        has="less than min"),
     row("counts in a list", A, counts=[1], gives=f"refused {FIELD}.counts", has="dict"),
     row("a count that is true", A, counts={"a": True}, gives=f"refused {FIELD}.counts.a"),
-    Row(
-        "no object", A, metadata={"trajectory_match": "a,b"}, gives=f"refused {FIELD}", has="is not an object"
-    ),
-]
+    Row("no object", A, metadata={"trajectory_match": "a,b"}, gives=f"refused {FIELD}",
+        has="is not an object"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
