@@ -349,10 +349,8 @@ def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
 
 def judged_cases(facts: Facts) -> list[JudgedCase]:
     """List the cases that newly fail, those that block first, in the order in which they were run again."""
-    if facts.reruns.agent_unchanged:
-        return []
     order = facts.question.order
-    names = [*order, *sorted(facts.answer.broken.difference(order))]
+    names = [] if facts.reruns.agent_unchanged else [*order, *sorted(facts.answer.broken.difference(order))]
     return sorted((_judged_case(name, facts) for name in names), key=lambda case: _CASES.index(case.answer))
 
 

@@ -97,9 +97,24 @@ def write_zip(
     with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
         unpacked, packed = 0, _END_RECORDS
         for name, content in members:
-            written = _write_member(archive, name, content, sealed.get(name))
-            unpacked += written.file_size
-            packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
+            info = zipfile.ZipInfo(name, _EARLIEST)
+            info.create_system = 3
+            info.external_attr = (stat.S_IFREG | 0o644) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # no public way when streaming
+            hasher = hashlib.sha256()
+            with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
+                info.file_size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                with archive.open(info, "w") as member:
+                    while chunk := source.read(1 << 20):
+                        hasher.update(chunk)
+                        member.write(chunk)
+            if hasher.hexdigest() != sealed.get(name, hasher.hexdigest()):
+                raise AlteredPack(name)
+            # What the entry says now is what was written.
+            unpacked += info.file_size
+            packed += info.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
             if unpacked > limits.max_bytes:
                 raise _refuse_to_write(out, f"more than {limits.max_bytes:,} bytes")
             if packed > packed_limit:
@@ -260,27 +275,6 @@ def _refuse_to_write(out: Path, problem: str) -> InvalidInput:
         remedy="Divide what goes into it, such as the suite into several jobs; or keep less, such as fewer "
         "artifacts and shorter outputs of tools.",
     )
-
-
-def _write_member(
-    archive: zipfile.ZipFile, name: str, content: Path | bytes, sha256: str | None
-) -> zipfile.ZipInfo:
-    """Add a member and return its entry, which then has the sizes of its content."""
-    info = zipfile.ZipInfo(name, _EARLIEST)
-    info.create_system = 3
-    info.external_attr = (stat.S_IFREG | 0o644) << 16
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # no public way to set it when streaming
-    hasher = hashlib.sha256()
-    with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
-        info.file_size = len(content) if isinstance(content, bytes) else os.fstat(source.fileno()).st_size
-        with archive.open(info, "w") as member:
-            while chunk := source.read(1 << 20):
-                hasher.update(chunk)
-                member.write(chunk)
-    if sha256 is not None and hasher.hexdigest() != sha256:
-        raise AlteredPack(name)
-    return info
 
 
 def _check_names(source: str, names: Iterable[str]) -> None:

@@ -115,16 +115,13 @@ def _suspicious(data: bytes) -> bool:
     if b"\\u003" in data and (b"\\u003a" in data or b"\\u003A" in data):
         return True
     digits = data.translate(_DIGITS)
-    return _NINETEEN_DIGITS in digits and any(_begins_a_number(run, digits, data) for run in _LONG_RUNS)
-
-
-def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
-    """Whether a run of digits may be a whole number, rather than a part of a hexadecimal string."""
-    position = digits.find(run)
-    while position >= 0:
-        if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
-            return True
-        position = digits.find(run, position + len(run))
+    for run in _LONG_RUNS if _NINETEEN_DIGITS in digits else ():
+        position = digits.find(run)
+        while position >= 0:
+            # A whole number, rather than a part of a hexadecimal string.
+            if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
+                return True
+            position = digits.find(run, position + len(run))
     return False
 
 
@@ -232,7 +229,10 @@ def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malfor
 
 
 def _find_syntax_error(text: str) -> _Problem | None:
-    """Return the syntax error at which the standard library's parser stops; None if it accepts the text."""
+    """Return the syntax error at which the standard library's parser stops; None if it accepts the text.
+
+    In the words of `_SYNTAX`, with an exact position.
+    """
     if text.startswith("\ufeff"):
         return _Problem("starts with a byte order mark", "Save the file as UTF-8 without BOM.", 0)
     if not text.strip(" \t\n\r"):
@@ -240,15 +240,11 @@ def _find_syntax_error(text: str) -> _Problem | None:
     try:
         # parse_int accepts integers of any length; the blank makes an escape at the very end an error.
         json.loads(text + " ", parse_int=str)
+        return None
     except json.JSONDecodeError as error:
-        return _reword(text, error.msg, error.pos)
+        message, position = error.msg, error.pos
     except RecursionError:
-        pass  # nested deeper than any limit, which the walk over the tokens finds
-    return None
-
-
-def _reword(text: str, message: str, position: int) -> _Problem:
-    """Translate a message of the standard library into the words of `_SYNTAX`, with an exact position."""
+        return None  # nested deeper than any limit, which the walk over the tokens finds
     if message.startswith("Illegal trailing comma"):  # Python 3.13 points to the comma, not behind it
         message = "Expecting value" if "array" in message else "Expecting property name"
         position = text.index("]" if message == "Expecting value" else "}", position)

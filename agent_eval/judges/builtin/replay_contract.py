@@ -83,23 +83,16 @@ _CRASH_TYPES = frozenset({"crash", "crashed", "error", "exception", "traceback"}
 def _last_crash(events: list[Event]) -> Event | None:
     """Return the crash in which a run ended; None without one, and if the agent went on after it."""
     for event in reversed(events):
-        if _is_crash(event):
+        # A tool's error is an answer, but a traceback that is its last word shows that the run broke off.
+        is_crash = event.type != TOOL_RESULT and (event.error or event.type.lower() in _CRASH_TYPES)
+        if not is_crash and not event.is_agent:
+            text = event.error or event.content
+            is_crash = isinstance(text, str) and text.lstrip().startswith(_TRACEBACK)
+        if is_crash and event.type != TOOL_CALL:
             return event
         if event.is_act:
             return None
     return None
-
-
-def _is_crash(event: Event) -> bool:
-    if event.type == TOOL_CALL:
-        return False
-    # A tool's error is an answer, but a traceback that is its last word shows that the run broke off there.
-    if event.type != TOOL_RESULT and (event.error or event.type.lower() in _CRASH_TYPES):
-        return True
-    if event.is_agent:
-        return False
-    text = event.error or event.content
-    return isinstance(text, str) and text.lstrip().startswith(_TRACEBACK)
 
 
 # As W3C Trace Context has them.
