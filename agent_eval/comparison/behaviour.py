@@ -207,7 +207,17 @@ def run_behaviour(
     be the same model. Where the traces of one run name none, both configurations do.
     Conditions that failed without stopping the comparison are said, after the `notices`.
     """
-    traced = [{model for case_id in compared for model in run.index[case_id]["models"]} for run in views]
+    traced: list[set[str]] = [set(), set()]
+    # Row types are validated where packs are read; here the key is only known at run time.
+    figures: dict[str, list[Any]] = {name: [] for name in FIGURES}
+    # In one pass: each row of a large run is built on access.
+    for case_id in compared:
+        rows: list[Any] = [run.index[case_id] for run in views]
+        for models, row in zip(traced, rows, strict=True):
+            models.update(row["models"])
+        for name, known in figures.items():
+            if None not in (pair := tuple(row.get(name) for row in rows)):
+                known.append(pair)
     if not all(traced):
         traced = [{run.config.model} - {"unknown"} for run in views]
     before, now = (sorted(cut(name, NAME_LIMIT) for name in models)[:MODELS_LIMIT] for models in traced)
@@ -222,16 +232,13 @@ def run_behaviour(
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
-        shifts=[shift for name in FIGURES if (shift := _shift(name, views, compared)) is not None],
+        shifts=[shift for name, known in figures.items() if (shift := _shift(name, known)) is not None],
         notices=[*notices, *filter(None, sentences)],
     )
 
 
-def _shift(name: str, views: tuple[RunView, RunView], compared: Sequence[str]) -> Metric | None:
+def _shift(name: str, known: list[tuple[float, float]]) -> Metric | None:
     """Add up a figure over the cases that have it in both runs; what it means the gate tests."""
-    rows = ([run.index[case_id].get(name) for run in views] for case_id in compared)
-    # Row types are validated where packs are read; here the key is only known at run time.
-    known: list[Any] = [row for row in rows if None not in row]
     try:
         before, now = (fsum(row[side] for row in known) for side in (0, 1))
     except OverflowError:

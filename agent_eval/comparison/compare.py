@@ -17,6 +17,7 @@ from agent_eval.comparison.facts import (
     FAILURES,
     KIND_LIMIT,
     CaseOutcome,
+    Outcomes,
     RunView,
     cut,
     normalise,
@@ -56,9 +57,6 @@ DETAIL_LIMIT = 200
 
 IDS_NAMED = 3
 """Cases that a notice names."""
-
-Outcomes = Mapping[str, CaseOutcome]
-"""Outcomes by case id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +150,7 @@ def compare(
             )
     before, now = outcomes_of(baseline.results), outcomes_of(candidate.results)
     parts = partition(*runs)
-    compatibility = check(*runs, parts, allow_incompatible=allow_incompatible)
+    compatibility = check(*runs, parts, (before, now), allow_incompatible=allow_incompatible)
     twice = judged_twice or JudgedTwice()
     compared, case_sets = select(
         compatibility,
@@ -173,7 +171,8 @@ def compare(
     notices = [*_other_ids(baseline.other_ids), *twice.notices()]
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
     _add_details(comparison, runs, differing, traces, detail_limit)
-    comparison.trials = compare_trials(compared, *results)
+    if any(side.trials > 1 for pair in pairs.values() for side in pair):
+        comparison.trials = compare_trials(compared, *results)
     comparison.new_expectations = twice.new_expectations(before, todays)
     comparison.more_help = is_helped(baseline.config, candidate.config)
     new = [now[case_id] for case_id in case_sets.new]

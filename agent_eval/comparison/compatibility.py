@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from agent_eval.comparison.facts import CaseOutcome, RunView, case_policies, cut, has_trials, trials_of
+from agent_eval.comparison.facts import Outcomes, RunView, case_policies, cut
 from agent_eval.contracts import (
     REPLAY_CONTRACT,
     CaseSets,
@@ -58,7 +58,12 @@ def partition(baseline: RunView, candidate: RunView) -> Partition:
 
 
 def check(
-    baseline: RunView, candidate: RunView, parts: Partition, *, allow_incompatible: bool = False
+    baseline: RunView,
+    candidate: RunView,
+    parts: Partition,
+    outcomes: tuple[Outcomes, Outcomes],
+    *,
+    allow_incompatible: bool = False,
 ) -> Compatibility:
     """Check every condition for comparing two runs.
 
@@ -69,7 +74,7 @@ def check(
         *_cases(baseline, candidate, parts, enforced=allow_incompatible),
         *_judges(baseline.config, candidate.config),
         *_execution(baseline.config, candidate.config),
-        *_trials(baseline, candidate, parts, enforced=allow_incompatible),
+        *_trials((baseline, candidate), parts.common, outcomes, enforced=allow_incompatible),
     ]
     return Compatibility(
         passed=all(condition.passed for condition in checks if condition.enforced),
@@ -178,21 +183,24 @@ def _stated(value: Any) -> str:
 
 
 def _trials(
-    baseline: RunView, candidate: RunView, parts: Partition, *, enforced: bool
+    runs: tuple[RunView, RunView],
+    common: Sequence[str],
+    outcomes: tuple[Outcomes, Outcomes],
+    *,
+    enforced: bool,
 ) -> Iterator[CompatibilityCheck]:
     """Check what only cases with several trials have: the case policy and the number of trials."""
-    runs = (baseline.results, candidate.results)
-    # Row by row: the rows of a large run are built on access, and together would fill the memory.
-    if not any(has_trials(run[case_id]) for case_id in parts.common for run in runs):
+    numbers = [[side[case_id].trials for case_id in common] for side in outcomes]
+    if max(chain(*numbers), default=1) == 1:
         return
-    before, now = (case_policies(run[case_id] for case_id in parts.common) for run in runs)
+    # Row by row: the rows of a large run are built on access, and together would fill the memory.
+    before, now = (case_policies(run.results[case_id] for case_id in common) for run in runs)
     differs = f"a case with several trials passed by case policy {', '.join(before)} and passes by "
     differs += f"{', '.join(now)} now"
     # A run of single trials has no policy that could differ.
     known = differs if before and now and before != now else None
     details: dict[str, Any] = {"baseline_case_policies": before, "candidate_case_policies": now}
     yield _condition("case_policy_match", "same case policy", known, details, enforced=enforced)
-    numbers = [[len(trials_of(run[case_id])) for case_id in parts.common] for run in runs]
     changed = sum(was != is_now for was, is_now in zip(*numbers, strict=True))
     ranges = [(min(side), max(side)) for side in numbers]
     was, is_now = (f"{least}" if least == most else f"{least} to {most}" for least, most in ranges)
@@ -205,7 +213,7 @@ def _trials(
 def select(
     compatibility: Compatibility,
     parts: Partition,
-    baseline: Mapping[str, CaseOutcome],
+    baseline: Outcomes,
     *,
     allow_incompatible: bool = False,
     judged_twice: Iterable[str] = (),

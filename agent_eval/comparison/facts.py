@@ -75,6 +75,7 @@ class CaseOutcome:
         hard_failed: Whether a hard judge failed the case or could not judge it.
         failing: Whether any judge failed the case or could not judge it.
         judges: Outcome by judge id; the first failure, else the last, where a judge has several verdicts.
+        trials: Number of trials of the case, which makes no outcome another.
     """
 
     outcome: str
@@ -82,22 +83,27 @@ class CaseOutcome:
     hard_failed: bool
     failing: bool
     judges: dict[str, str]
+    trials: int = field(default=1, compare=False)
+
+
+Outcomes = Mapping[str, CaseOutcome]
+"""Outcomes by case id."""
 
 
 def outcomes_of(results: Mapping[str, CaseResultRow]) -> dict[str, CaseOutcome]:
     """Compute the outcome of every case, by case id. Cases with equal verdicts share one object."""
-    known: dict[Pattern, CaseOutcome] = {}
+    known: dict[tuple[Pattern, int], CaseOutcome] = {}
     pattern_of = itemgetter("judge_id", "outcome", "hard")
     cases = {}
     for case_id, row in results.items():
-        pattern: Pattern = tuple(map(pattern_of, row["verdicts"]))
-        if pattern not in known:
-            known[pattern] = case_outcome(pattern)
-        cases[case_id] = known[pattern]
+        alike: tuple[Pattern, int] = tuple(map(pattern_of, row["verdicts"])), len(trials_of(row))
+        if alike not in known:
+            known[alike] = case_outcome(*alike)
+        cases[case_id] = known[alike]
     return cases
 
 
-def case_outcome(pattern: Pattern) -> CaseOutcome:
+def case_outcome(pattern: Pattern, trials: int = 1) -> CaseOutcome:
     """Compute the outcome of a case from its verdicts."""
     judges: dict[str, str] = {}
     for judge_id, outcome, _ in pattern:
@@ -111,6 +117,7 @@ def case_outcome(pattern: Pattern) -> CaseOutcome:
         hard_failed=combined.hard_failed,
         failing=not FAILURES.isdisjoint(judges.values()),
         judges=judges,
+        trials=trials,
     )
 
 

@@ -15,7 +15,6 @@ from agent_eval.comparison.facts import (
     CaseOutcome,
     case_policies,
     cut,
-    has_trials,
     regression_key,
     trials_of,
 )
@@ -250,10 +249,8 @@ def release_impact(balance: Balance) -> ReleaseImpact:
     return ReleaseImpact(impact_score=score, impact_level=level, recommendation=_RECOMMENDATIONS[level])
 
 
-def compare_trials(compared: Sequence[str], baseline: Results, candidate: Results) -> TrialComparison | None:
-    """Compare the trials of the compared cases; None where no case has several in either run."""
-    if not any(has_trials(run[case_id]) for case_id in compared for run in (baseline, candidate)):
-        return None
+def compare_trials(compared: Sequence[str], baseline: Results, candidate: Results) -> TrialComparison:
+    """Compare the trials of the compared cases, of which there is at least one."""
     changes = []
     for case_id in compared:
         was, is_now = _trial_counts(baseline[case_id]), _trial_counts(candidate[case_id])

@@ -30,7 +30,7 @@ from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.base import Judge, ask_models
 from agent_eval.judges.catalog import JUDGES, runs_code
-from agent_eval.processes.forked import forked_processes, usable_processes
+from agent_eval.processes.forked import forked_processes, processes_for
 from agent_eval.storage.atomic import new_directory, write_unsynced
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
@@ -39,12 +39,6 @@ from agent_eval.suites.select import refuse_duplicates
 
 Progress = Callable[[RunProgress], None]
 """Called every now and then with the number of cases done, passed and failed."""
-
-MOST_PROCESSES = 3
-"""Processes that score at once: each takes some 45 MB."""
-
-SHARDS_WORTH_A_PROCESS = 4
-"""With fewer shards for each, starting processes costs more than it saves."""
 
 
 def score_suite(
@@ -133,7 +127,7 @@ def _processes_for(job: ScoringJob, judges: Sequence[Judge]) -> int:
     own = all(name in JUDGES and not runs_code(name) for name in job.plan.names)
     if not own or job.plan.advisory is not None or ask_models(judges) or job.suite.document.is_evidence:
         return 1
-    return usable_processes(min(MOST_PROCESSES, len(job.suite.shards) // SHARDS_WORTH_A_PROCESS))
+    return processes_for(len(job.suite.shards))
 
 
 @dataclass(slots=True)

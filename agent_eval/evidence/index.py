@@ -46,11 +46,13 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
             attributes = _with_fields(event)
         elif _READ.isdisjoint(attributes):
             continue
-        models |= _model(attributes)
+        if (model := _model(attributes)) is not None:
+            models[model] = None
         for name, names in _SUMMED.items():
             if (figure := _figure(attributes, names)) is not None:
                 totals[name] = (totals[name] or 0) + figure
-    models |= _model(case.metadata)
+    if (model := _model(case.metadata)) is not None:
+        models[model] = None
     return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
@@ -76,17 +78,19 @@ def _with_fields(event: Event) -> dict[str, Any]:
     return {**event.attributes, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def _model(source: Mapping[str, Any]) -> dict[str, None]:
-    """Return the first model that a source names, as a set in order; empty without one."""
-    stated = (source.get(name) for name in MODEL_ATTRIBUTES)
-    return dict.fromkeys([model for model in stated if model and isinstance(model, str)][:1])
+def _model(source: Mapping[str, Any]) -> str | None:
+    for name in MODEL_ATTRIBUTES:
+        model = source.get(name)
+        if model and isinstance(model, str):
+            return model
+    return None
 
 
 def _figure(source: Mapping[str, Any], names: Sequence[str]) -> float | None:
     """Return the first of the named values that is a finite number from 0 up, and no bool."""
     for name in names:
         value: Any = source.get(name)
-        if type(value) in (int, float) and 0 <= value < math.inf:
+        if value is not None and type(value) in (int, float) and 0 <= value < math.inf:
             return value  # type: ignore[no-any-return]
     return None
 

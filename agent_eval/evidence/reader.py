@@ -9,12 +9,17 @@ takes little memory until its rows are asked for, and hardly more than its index
 from __future__ import annotations
 
 import hashlib
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from copy import copy
 from functools import cached_property
+from hashlib import blake2b
+from itertools import islice, pairwise, starmap
+from operator import eq
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import orjson
 from pydantic import ValidationError
@@ -33,7 +38,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import REPLAY_CONTRACT
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import artifacts_in
 from agent_eval.evidence.index import index_row
@@ -49,6 +54,7 @@ from agent_eval.evidence.rows import (
 )
 from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import Admit, Seal, parse_contract, read_seal, read_verified, verify_files
+from agent_eval.processes.forked import forked_processes, processes_for
 from agent_eval.storage.json import dumps, parse
 from agent_eval.text.spelling import nearest
 
@@ -57,10 +63,33 @@ _FILES_OF_LINES = 2
 """Files of lines that are kept after reading: a shard's trajectories and its verdicts."""
 
 
-Watch = Callable[["Pack", Case, CaseResultRow], None]
-"""Called by `open_pack` with each case as soon as that is checked, and with the pack, of which only the
-manifest, the configuration and the summary may be read by then. What it makes of the cases counts for nothing
-where `open_pack` raises in the end."""
+class Watch(Protocol):
+    """Gets each case of a pack as soon as `open_pack` has checked it, which spares a second reading.
+
+    Of the pack, only the manifest, the configuration and the summary may be read by then. What it notes
+    counts for nothing where `open_pack` raises in the end. Processes may each see a part of the cases: then
+    `add` gets what each of them noted, in the order of the suite.
+    """
+
+    noted: Any
+    """What was made of the cases so far: something that another process can be sent."""
+
+    def __call__(self, pack: Pack, case: Case, result: CaseResultRow) -> None:
+        """Look at a case."""
+        ...
+
+    def add(self, noted: Any) -> None:
+        """Add what was noted of the cases that follow."""
+        ...
+
+
+class _Checked(NamedTuple):
+    """What checking a part of the cases gives: counts, 64 bits of the digest of each id, what was noted."""
+
+    tally: Tally
+    ids: array[int]
+    copies: _Copies | None
+    noted: Any
 
 
 def open_pack(where: Path | PackSource, *, admit: Admit | None = None, watch: Watch | None = None) -> Pack:
@@ -341,28 +370,71 @@ class Pack:
         for path, part in ((at.CONFIG, self.config), (at.SUMMARY, self.summary)):
             if (part.run_id, part.dataset_id) != (manifest.run_id, manifest.dataset_id):
                 raise invalid_pack(self.name, path, "names another run or dataset than manifest.json")
-        rows = index_rows(self._index_lines(), pack=self.name, path=at.INDEX)
-        if (count := sum(1 for _ in rows)) != manifest.case_count:
-            what = f"has {count} cases, manifest.json says {manifest.case_count}"
-            raise invalid_pack(self.name, at.INDEX, what)
-
-    def _index_lines(self) -> Iterator[bytes]:
-        pieces = read_verified(self._source, self._seal.run_files[at.INDEX], self._seal)
-        return lines_in(pieces, pack=self.name, path=at.INDEX)
+        if manifest.layout == "files":
+            return
+        start = 0
+        for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in self._paths)):
+            self._starts.append(start)
+            start += len(self._lines(at.verdicts_shard(shard)))
+            if start > manifest.case_count:
+                what = f"and the shards before it have {start} cases, {at.INDEX} has {manifest.case_count}"
+                raise invalid_pack(self.name, at.verdicts_shard(shard), what)
+        if not self._starts and manifest.case_count:
+            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
 
     def _check_cases(self, watch: Watch | None) -> Tally:
-        """Check each case against its row of the index and its trajectory; return what the results count."""
-        checker, judges = ResultChecker(self.name), set(self.summary.judge_counts)
-        copies = _Copies(self.manifest, judges) if self.manifest.layout == "files" else None
-        results = self._parsed_results()
-        for position, (line, (result, path, number)) in enumerate(
-            zip(self._index_lines(), results, strict=True)
-        ):
+        """Check each case against its row of the index and its trajectory; return what the results count.
+
+        Processes that are forked from this one each check a part of a large pack.
+        """
+        shards, count = len(self._starts), self.manifest.case_count
+        # An archive is one open file, whose position all would share.
+        number = processes_for(shards) if isinstance(self._source, DirectorySource) else 1
+        if number == 1:
+            checked = [self._check_part((0, count), watch)]
+        else:
+            starts = self._starts[:: -(-shards // number)]
             try:
-                row = orjson.loads(line)
-                case_id: str = row["case_id"]
-            except (ValueError, TypeError, KeyError):
-                raise invalid_pack(self.name, at.INDEX, "changed while it was read") from None
+                with forked_processes(number, _begin_to_check, self, watch) as pool:
+                    checked = list(pool.map(_check_forked, zip(starts, [*starts[1:], count], strict=True)))
+            except BrokenExecutor as error:
+                raise NotEvaluable(
+                    f"{self.name} was not checked: a process that checks it was ended",
+                    remedy="Give the command more memory, and look who ended it.",
+                ) from error
+            if watch is not None:
+                for part in checked:
+                    watch.add(part.noted)
+        ids, tally = array("Q"), Tally()
+        for part in checked:
+            ids += part.ids
+            tally.merge(part.tally)
+        if any(starmap(eq, pairwise(sorted(ids)))):
+            raise invalid_pack(self.name, at.INDEX, "has a case twice")
+        if (copies := checked[0].copies) is not None:
+            if len(self.manifest.case_directories) != len(ids):
+                what = "has directories for cases that the index does not list"
+                raise invalid_pack(self.name, at.MANIFEST, what)
+            if (path_of_copy := copies.differing(self._seal)) is not None:
+                what = "does not repeat what cases/ has"
+                raise invalid_pack(self.name, path_of_copy, what, remedy=_DO_NOT_TRUST)
+        return tally
+
+    def _check_part(self, part: tuple[int, int], watch: Watch | None) -> _Checked:
+        """Check the cases from one position up to another."""
+        first, end = part
+        checker, judges, ids = ResultChecker(self.name), set(self.summary.judge_counts), array("Q")
+        copies = _Copies(self.manifest, judges) if self.manifest.layout == "files" else None
+        index = read_verified(self._source, self._seal.run_files[at.INDEX], self._seal)
+        lines = lines_in(index, pack=self.name, path=at.INDEX)
+        count = sum(1 for _ in islice(lines, first))
+        rows = index_rows(islice(lines, end - first), pack=self.name, path=at.INDEX, first_line=first + 1)
+        for position, row in enumerate(rows, first):
+            count = position + 1
+            case_id = row["case_id"]
+            # 64 bits an id: all ids of a large run would take most of the memory.
+            ids.append(int.from_bytes(blake2b(case_id.encode(), digest_size=8).digest(), "little"))
+            result, path, number = self._parsed_result(position, case_id)
             checker.check(result, path, number)
             if result["case_id"] != case_id:
                 what = f"has case {result['case_id'][:200]!r} where the index has {case_id[:200]!r}"
@@ -380,46 +452,32 @@ class Pack:
                 copies.add(raw, result)
             if watch is not None:
                 watch(self, case, result)
-        if copies is not None and (path_of_copy := copies.differing(self._seal)) is not None:
-            what = "does not repeat what cases/ has"
-            raise invalid_pack(self.name, path_of_copy, what, remedy=_DO_NOT_TRUST)
-        return checker.tally()
+        count += sum(1 for _ in lines)
+        if count != self.manifest.case_count:
+            what = f"has {count} cases, manifest.json says {self.manifest.case_count}"
+            raise invalid_pack(self.name, at.INDEX, what)
+        return _Checked(checker.tally(), ids, copies, None if watch is None else watch.noted)
 
-    def _parsed_results(self) -> Iterator[tuple[Any, str, int]]:
-        """Yield the result of each case in suite order, its file and its number in it; fill `_starts`."""
-        if self.manifest.layout == "files":
-            yield from self._results_in_folders()
-            return
-        start = 0
-        for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in self._paths)):
-            path = at.verdicts_shard(shard)
-            lines = self._lines(path)
-            expected = len(self._lines(at.trajectories_shard(shard)))
+    def _parsed_result(self, position: int, case_id: str) -> tuple[Any, str, int]:
+        """Read the result of a case; return it, its file, and its number in that."""
+        if self.manifest.layout == "compact":
+            shard = self._shard_of(position)
+            path, number = at.verdicts_shard(shard), position - self._starts[shard] + 1
+            lines, expected = self._lines(path), len(self._lines(at.trajectories_shard(shard)))
             if len(lines) != expected:
                 what = f"has {len(lines)} cases, its trajectories have {expected}"
                 raise invalid_pack(self.name, path, what)
-            self._starts.append(start)
-            start += len(lines)
-            if start > (count := self.manifest.case_count):
-                what = f"and the shards before it have {start} cases, {at.INDEX} has {count}"
-                raise invalid_pack(self.name, path, what)
-            for number, line in enumerate(lines, start=1):
-                yield parse_json(line, pack=self.name, path=path, first_line=number), path, number
-        if start != self.manifest.case_count:
-            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
-
-    def _results_in_folders(self) -> Iterator[tuple[Any, str, int]]:
-        directories = self.manifest.case_directories
-        for case_id in self._positions:
-            if case_id not in directories:
-                what = f"has no directory for case {case_id[:200]!r}"
-                raise invalid_pack(self.name, at.MANIFEST, what)
-            path = at.verdicts_file(directories[case_id])
-            self._in_folders.append(self.read(path))
-            yield parse_json(self._in_folders[-1], pack=self.name, path=path), path, 1
-        if len(directories) != len(self._positions):
-            what = "has directories for cases that the index does not list"
+            if number > len(lines):
+                raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
+            line = lines[number - 1]
+        elif case_id not in self.manifest.case_directories:
+            what = f"has no directory for case {case_id[:200]!r}"
             raise invalid_pack(self.name, at.MANIFEST, what)
+        else:
+            path, number = at.verdicts_file(self.manifest.case_directories[case_id]), 1
+            line = self.read(path)
+            self._in_folders.append(line)
+        return parse_json(line, pack=self.name, path=path, first_line=number), path, number
 
     def _check_summary(self, tally: Tally) -> None:
         of_run = self.manifest.run_id, self.manifest.dataset_id
@@ -440,6 +498,19 @@ class Pack:
         if not named <= counted or len(counted - named) != plugins:
             what = f"names other judges than those with verdicts: {', '.join(sorted(counted))[:300]}"
             raise invalid_pack(self.name, at.CONFIG, what)
+
+
+_forked: list[tuple[Pack, Watch | None]] = []
+"""What a forked process checks: it has it from the process that it was forked from."""
+
+
+def _begin_to_check(pack: Pack, watch: Watch | None) -> None:
+    _forked.append((pack, watch))
+
+
+def _check_forked(part: tuple[int, int]) -> _Checked:
+    [(pack, watch)] = _forked
+    return pack._check_part(part, watch)
 
 
 class _Copies:

@@ -7,12 +7,9 @@ comparing runs. They keep the JSON of the file, unknown fields included. Each is
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import cache, cached_property
-from hashlib import blake2b
-from itertools import pairwise, starmap
-from operator import eq, itemgetter
+from operator import itemgetter
 from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
@@ -85,21 +82,18 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def index_rows(lines: Iterable[bytes], *, pack: str, path: str) -> Iterator[CaseIndexRow]:
-    """Check the rows of `run/index.jsonl`, and yield them."""
-    ids = array("Q")
-    for number, line in enumerate(lines, start=1):
+def index_rows(
+    lines: Iterable[bytes], *, pack: str, path: str, first_line: int = 1
+) -> Iterator[CaseIndexRow]:
+    """Check rows of `run/index.jsonl` one by one, and yield them."""
+    for number, line in enumerate(lines, first_line):
         row = parse_json(line, pack=pack, path=path, first_line=number)
         problem = _type_problem(row, CaseIndexRow)
         if problem is None and any(len(call) != 2 for call in row["calls"]):
             problem = "calls: must be pairs of strings"
         if problem is not None:
             raise invalid_pack(pack, path, f"line {number}: {problem}")
-        # 64 bits an id: all ids of a large run would take most of the memory.
-        ids.append(int.from_bytes(blake2b(row["case_id"].encode(), digest_size=8).digest(), "little"))
         yield row
-    if any(starmap(eq, pairwise(sorted(ids)))):
-        raise invalid_pack(pack, path, "has a case twice")
 
 
 class ResultChecker:

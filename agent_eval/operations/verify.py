@@ -162,6 +162,15 @@ def _gate(pack: Pack) -> str:
     return status if isinstance(status, str) else "unreadable"
 
 
+@dataclass
+class _Differing:
+    """Number and first id of the cases that are judged otherwise; `ended` where judging stopped, and why."""
+
+    number: int = 0
+    case_id: str = ""
+    ended: Replay | None = None
+
+
 class _JudgedAgain:
     """Judges the cases of a pack again while it is opened, so that none is read twice: a `Watch`.
 
@@ -171,16 +180,22 @@ class _JudgedAgain:
 
     def __init__(self) -> None:
         self._judge: Callable[[Case], CaseResultRow] | None = None
-        self._ended: Replay | None = None
-        self._first_differing, self._differing = "", 0
+        self.noted = _Differing()
 
-    def __call__(self, pack: Pack, case: Case, saved: CaseResultRow) -> None:
+    def __call__(self, pack: Pack, case: Case, result: CaseResultRow) -> None:
         """Judge a case; a model's later."""
         if MODEL_JUDGE not in pack.config.judges and pack.manifest.complete:
-            self._compare(pack, case, saved)
+            self._compare(pack, case, result)
+
+    def add(self, noted: _Differing) -> None:
+        """Add what was noted of the cases that follow."""
+        if self.noted.ended is None:
+            self.noted.ended = noted.ended
+            self.noted.case_id = self.noted.case_id or noted.case_id
+            self.noted.number += noted.number
 
     def _compare(self, pack: Pack, case: Case, saved: CaseResultRow) -> None:
-        if self._ended is not None:
+        if self.noted.ended is not None:
             return
         try:
             if self._judge is None:
@@ -190,11 +205,11 @@ class _JudgedAgain:
         except AgentEvalError as error:
             is_refused = self._judge is None and isinstance(error, InvalidInput)
             state, what = (None, "not checked") if is_refused else (False, "cannot be judged again")
-            self._ended = Replay(state, f"{what}: {error.message}")
+            self.noted.ended = Replay(state, f"{what}: {error.message}")
             return
         if differs:
-            self._first_differing = self._first_differing or saved["case_id"]
-            self._differing += 1
+            self.noted.case_id = self.noted.case_id or saved["case_id"]
+            self.noted.number += 1
 
     def replay(self, pack: Pack) -> Replay:
         """Say what came of it, once the pack is open."""
@@ -205,14 +220,14 @@ class _JudgedAgain:
         if MODEL_JUDGE in pack.config.judges:
             for case, saved in pack.cases():
                 self._compare(pack, case, saved)
-        if self._ended is not None:
-            return self._ended
-        if not self._differing:
+        if self.noted.ended is not None:
+            return self.noted.ended
+        if not self.noted.number:
             asked = pack.summary.judging is not None
             rulings = "; rulings of LLM judges are those of the pack" if asked else ""
             return Replay(True, f"this version of agent-eval reaches the same verdicts on all cases{rulings}")
         is_redacted = pack.config.execution_config.redacted_cases
         why = "; its judges saw text that is redacted now" if is_redacted else ""
-        more = f" and {self._differing - 1} more" if self._differing > 1 else ""
-        which = f"{self._first_differing[:100]!r}{more}"
+        more = f" and {self.noted.number - 1} more" if self.noted.number > 1 else ""
+        which = f"{self.noted.case_id[:100]!r}{more}"
         return Replay(False, f"this version of agent-eval judges {which} otherwise{why}")

@@ -16,15 +16,22 @@ _PR_SET_PDEATHSIG = 1
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
-def usable_processes(most: int) -> int:
-    """Count the processes that can work at once here, up to `most`; 1 where this one cannot be forked.
+MOST_PROCESSES = 3
+"""Processes that work at once: each takes some 45 MB."""
+
+SHARDS_WORTH_A_PROCESS = 4
+"""With fewer shards for each, starting processes costs more than it saves."""
+
+
+def processes_for(shards: int) -> int:
+    """Count the processes that should work at once on so many shards; 1 where this one cannot be forked.
 
     A process with threads is not: what another thread holds would stay locked for ever. Nor is one outside of
     Linux, where nothing ends the child of a parent that was killed.
     """
     if sys.platform != "linux" or threading.active_count() > 1:
         return 1
-    return min(most, len(os.sched_getaffinity(0)))
+    return max(1, min(MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS, len(os.sched_getaffinity(0))))
 
 
 @contextmanager

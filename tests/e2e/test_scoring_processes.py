@@ -1,9 +1,11 @@
-"""A large suite of recorded traces is scored by several processes, which leave nothing behind."""
+"""A large suite is scored, and a large pack opened, by several processes, which leave nothing behind."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import agent_eval, start, tree
+from tests.e2e.program import Ended, agent_eval, start, tree
 from tests.factories import make_case
 
 CASES = 2_100
@@ -40,11 +42,11 @@ def processors() -> Iterator[Callable[[set[int]], None]]:
 
 
 def workers(pid: int) -> set[int]:
-    """The processes that score, once both are there."""
+    """The processes that do the work, once both are there."""
     found: list[str] = []
     deadline = time.monotonic() + 30
     while len(found) < 2:
-        assert is_running(pid), "nothing was scored by other processes"
+        assert is_running(pid), "no other process did the work"
         assert time.monotonic() < deadline
         time.sleep(0.005)
         with suppress(FileNotFoundError):
@@ -102,6 +104,95 @@ def test_a_process_that_is_killed_ends_the_run_without_a_pack(place: Path) -> No
     assert "were not scored: a process that scores was ended" in error["message"]
     assert "memory" in error["details"]["remedy"]
     assert not (place / "killed").exists()
+
+
+@pytest.fixture(scope="module")
+def pack(place: Path) -> Path:
+    """The pack of the suite."""
+    run = ("run", "suite.jsonl", "--out", "sealed", "--judge", "loop_guard")
+    assert agent_eval(*run, cwd=place).code == 0
+    return place / "sealed"
+
+
+@pytest.fixture
+def copied(pack: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(pack, tmp_path / "pack")
+
+
+def sealed_again(pack: Path) -> None:
+    """Seal a pack that was changed as whoever changed it would."""
+    manifest = json.loads((pack / "manifest.json").read_bytes())
+    for entry in manifest["files"]:
+        data = (pack / entry["path"]).read_bytes()
+        entry |= {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (pack / "manifest.json").write_text(json.dumps(manifest))
+
+
+def by_one_and_by_several(
+    processors: Callable[[set[int]], None], *arguments: str | Path, cwd: Path
+) -> list[Ended]:
+    ended = []
+    for usable in ({min(PROCESSORS)}, PROCESSORS):
+        processors(usable)
+        ended.append(agent_eval(*arguments, cwd=cwd, fresh=True))
+    return ended
+
+
+def test_what_is_judged_otherwise_is_counted_over_all_processes(
+    copied: Path, processors: Callable[[set[int]], None]
+) -> None:
+    config = json.loads((copied / "run/config.json").read_bytes())
+    config["judge_configs"] = {"loop_guard": {"max_steps": 100, "max_cycle_repeats": 100}}
+    (copied / "run/config.json").write_text(json.dumps(config))
+    sealed_again(copied)
+    alone, several = by_one_and_by_several(processors, "verify", copied, cwd=copied.parent)
+    assert alone == several
+    assert f"judges 'case-0' and {CASES - 1} more otherwise" in several.out
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda row: row | {"input_tokens": 7}, "its input_tokens in the index does not follow"),
+        (lambda row: row | {"case_id": "case-0"}, "has case 'case-2090' where the index has 'case-0'"),
+    ],
+    ids=["a figure", "an id"],
+)
+def test_a_contradiction_in_a_late_part_is_refused_as_by_one_process(
+    copied: Path,
+    processors: Callable[[set[int]], None],
+    change: Callable[[dict[str, object]], dict[str, object]],
+    what: str,
+) -> None:
+    rows = (copied / "run/index.jsonl").read_bytes().splitlines()
+    rows[2_090] = json.dumps(change(json.loads(rows[2_090]))).encode()
+    (copied / "run/index.jsonl").write_bytes(b"".join(row + b"\n" for row in rows))
+    sealed_again(copied)
+    alone, several = by_one_and_by_several(processors, "verify", copied, cwd=copied.parent)
+    assert alone == several
+    assert (several.code, several.error["code"]) == (1, "invalid_pack")
+    assert what in several.error["message"]
+
+
+def test_a_case_that_two_parts_have_is_refused(copied: Path) -> None:
+    """Each process sees it once."""
+    for name in ("run/index.jsonl", "cases/trajectories-00008.jsonl", "cases/verdicts-00008.jsonl"):
+        first = (copied / name.replace("00008", "00000")).read_bytes().splitlines()[0]
+        rows = (copied / name).read_bytes().splitlines()
+        rows[-1] = first
+        (copied / name).write_bytes(b"".join(row + b"\n" for row in rows))
+    sealed_again(copied)
+    error = agent_eval("verify", copied, cwd=copied.parent, fresh=True).error
+    assert "run/index.jsonl: has a case twice" in error["message"]
+
+
+def test_a_pack_is_not_verified_where_a_process_is_killed(pack: Path) -> None:
+    process = start("verify", pack, cwd=pack.parent, measured=False)
+    os.kill(min(workers(process.pid)), signal.SIGKILL)
+    out, err = process.communicate()
+    error = json.loads(err.splitlines()[-1])["error"]
+    assert (process.returncode, error["code"], out) == (4, "not_evaluable", b"")
+    assert "sealed was not checked: a process that checks it was ended" in error["message"]
 
 
 def test_an_error_in_a_late_shard_is_that_of_one_process(place: Path) -> None:

@@ -115,7 +115,7 @@ def test_broken_indexes_are_refused_with_their_line(tmp_path: Path, data: bytes,
 @pytest.mark.parametrize(
     ("change", "place", "what"),
     [
-        ({"case_id": "a"}, "run/index.jsonl", "has a case twice"),
+        (make_index_row(make_case("a")), "run/index.jsonl", "has a case twice"),
         ({"case_id": "x"}, "manifest.json", "has no directory for case 'x'"),
         ({"calls": [["only-one"]]}, "run/index.jsonl", "calls: must be pairs of strings"),
         ({"calls": [["tool", 1]]}, "run/index.jsonl", "calls: must be pairs of strings|calls"),

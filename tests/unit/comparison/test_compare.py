@@ -11,7 +11,7 @@ from agent_eval.comparison.facts import RunView, outcomes_of
 from agent_eval.contracts import Case, Comparison, digest
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from tests.factories import make_case
-from tests.unit.comparison.views import Said, result, view
+from tests.unit.comparison.views import Said, passing, result, view
 
 NOW = "2026-01-02T00:00:00+00:00"
 
@@ -46,6 +46,15 @@ def test_a_run_compared_with_itself_has_not_changed(cases: Any) -> None:
         metric.delta in (0, None) for metric in [*found.metrics.values(), *found.judge_metrics.values()]
     )
     assert all(cluster.delta == 0 for cluster in found.failure_clusters.delta_ranked)
+
+
+def test_trials_are_compared_where_a_compared_case_has_several_in_either_run() -> None:
+    single, tried = view({"a": "passed"}), view({"a": passing("a", 2, 2)})
+    assert compared(single, single).trials is None
+    assert compared(single, tried).trials is not None
+    assert compared(tried, single).trials is not None
+    assert compared(single, tried).case_regressions == [], "the number of trials is no result"
+    assert compared(single, view({"a": "passed", "new": passing("new", 2, 2)})).trials is None
 
 
 @given(runs, runs)

@@ -8,13 +8,18 @@ import pytest
 
 from agent_eval.comparison.compatibility import EXAMPLES, check, is_helped, judge_ids, partition, select
 from agent_eval.comparison.facts import RunView, outcomes_of
-from agent_eval.contracts import CaseSets, CompatibilityCheck
+from agent_eval.contracts import CaseSets, Compatibility, CompatibilityCheck
 from agent_eval.errors import IncompatibleRuns
 from tests.unit.comparison.views import passing, view
 
 
+def checked(before: RunView, now: RunView, **options: Any) -> Compatibility:
+    outcomes = outcomes_of(before.results), outcomes_of(now.results)
+    return check(before, now, partition(before, now), outcomes, **options)
+
+
 def checks(before: RunView, now: RunView, **options: Any) -> dict[str, CompatibilityCheck]:
-    found = check(before, now, partition(before, now), **options)
+    found = checked(before, now, **options)
     assert found.failures == [one for one in found.checks if not one.passed]
     assert found.passed == all(one.passed for one in found.checks if one.enforced)
     return {one.name: one for one in found.checks}
@@ -129,7 +134,7 @@ def selected(
 ) -> tuple[list[str], CaseSets]:
     parts = partition(before, now)
     options["allow_incompatible"] = allow_incompatible
-    found = check(before, now, parts, allow_incompatible=allow_incompatible)
+    found = checked(before, now, allow_incompatible=allow_incompatible)
     return select(found, parts, outcomes_of(before.results), **options)
 
 
@@ -214,9 +219,7 @@ RECORDED = view({"a": "passed"})
 def test_other_conditions_of_an_agent_are_said_and_stop_nothing(
     before: RunView, now: RunView, said: str, changed: list[str], helped: bool
 ) -> None:
-    found = [
-        each for each in check(before, now, partition(before, now)).failures if each.name == "execution_match"
-    ]
+    found = [each for each in checked(before, now).failures if each.name == "execution_match"]
     told = [f"the agent ran under other conditions: {said}"] * bool(said)
     assert [(each.message, each.enforced, each.details) for each in found] == [
         (message, False, {"changed": changed}) for message in told

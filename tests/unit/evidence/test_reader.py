@@ -12,7 +12,7 @@ import pytest
 from agent_eval.contracts import Case, CaseResultRow, definition_digest
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence import sources
-from agent_eval.evidence.reader import Pack, failing_cases, open_pack, verify_pack
+from agent_eval.evidence.reader import Pack, Watch, failing_cases, open_pack, verify_pack
 from agent_eval.storage.archive import ZipArchive, write_zip
 from agent_eval.storage.files import sha256_file
 from tests.factories import make_case, make_config, make_pack, make_result, seal
@@ -145,15 +145,23 @@ def test_a_pack_takes_no_memory_for_its_cases_until_they_are_asked_for(tmp_path:
     assert bytes_kept < 100 * count  # a row of the index has 400 bytes, its result and trajectory have 3 KB
 
 
+class Seen(Watch):
+    def __init__(self) -> None:
+        self.noted: list[tuple[int, str, str, str | None]] = []
+
+    def __call__(self, pack: Pack, case: Case, result: CaseResultRow) -> None:
+        self.noted.append((pack.summary.total_cases, case.case_id, result["case_id"], case.trace[0].tool))
+
+    def add(self, noted: list[tuple[int, str, str, str | None]]) -> None:
+        self.noted += noted
+
+
 @LAYOUTS
 def test_who_watches_gets_every_case_in_order_while_the_pack_is_opened(tmp_path: Path, layout: str) -> None:
-    watched: list[tuple[int, str, str, str | None]] = []
-
-    def watch(pack: Pack, case: Case, result: CaseResultRow) -> None:
-        watched.append((pack.summary.total_cases, case.case_id, result["case_id"], case.trace[0].tool))
-
     cases = [make_case(f"c{number}", f"tool-{number}") for number in range(5)]
+    watch = Seen()
     pack = open_pack(make_pack(tmp_path / "p", cases=cases, layout=layout, shard=2), watch=watch)
+    watched = watch.noted
     assert watched == [(5, f"c{number}", f"c{number}", f"tool-{number}") for number in range(5)]
     assert [(case.case_id, row["case_id"]) for case, row in pack.cases()] == [row[1:3] for row in watched]
 
