@@ -160,12 +160,13 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
-    verdicts = [
-        not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
-        if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
-        else verdict_of(judge, case, trace)
-        for judge in ordered
-    ]
+    verdicts: list[Verdict] = []
+    for judge in ordered:
+        if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION):
+            words = "not judged: the simulated user failed"
+            verdicts.append(not_judged(judge, case, words, outcome=Outcome.SKIPPED))
+        else:
+            verdicts.append(verdict_of(judge, case, trace))
     verdicts = with_threshold(ordered, verdicts)
     first = verdicts[0]
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
