@@ -247,8 +247,10 @@ def _hold_increase(name: str, threshold: float, measured: Measured, *, may_vary:
     message = f"The hard-fail rate {moved} ({over}), {'' if is_beyond else 'not '}above {stated}"
     if is_chance:
         message += f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
-    held = not is_beyond or is_chance
-    return RuleResult(rule=name, threshold=threshold, passed=held, message=f"{message}.", value=float(rise))
+    is_within = not is_beyond or is_chance
+    return RuleResult(
+        rule=name, threshold=threshold, passed=is_within, message=f"{message}.", value=float(rise)
+    )
 
 
 def _chance(chance: float) -> str:

@@ -158,7 +158,7 @@ class ZipArchive:
         damage = "is not a zip archive"
         with self._refusing_damage(damage):
             directory = _read_directory(self._file, size)
-        if directory.size > limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
+        if directory[1] > limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
             raise _too_large(self.source, f"has more than {limits.max_entries:,} members")
         with self._refusing_damage(damage):
             self._zip = zipfile.ZipFile(self._file)
@@ -176,7 +176,7 @@ class ZipArchive:
         if total > limits.max_bytes:
             raise _too_large(self.source, f"unpacks to {total:,} bytes, more than {limits.max_bytes:,}")
         with self._refusing_damage(damage):
-            _check_places(entries, directory)
+            _check_places(entries, *directory)
         return {entry.filename: entry for entry in files}
 
     def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
@@ -306,18 +306,10 @@ def _too_large(source: str, problem: str) -> InvalidInput:
     return InvalidInput(f"{source}: {problem}", file=source, remedy=remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class _Directory:
-    """What the end record says of the archive's directory, and where that must end."""
-
-    entries: int
-    size: int
-    offset: int
-    end: int
-
-
-def _read_directory(file: IO[bytes], size: int) -> _Directory:
+def _read_directory(file: IO[bytes], size: int) -> tuple[int, int, int, int]:
     """Read the end record (PKWARE APPNOTE 4.3.16), and the zip64 end record where there is one (4.3.14).
+
+    Returns what they say of the archive's directory: number of members, size, offset, and where it must end.
 
     Two readers must not see two archives in one file. So nothing may precede or follow the archive, it is on
     one disk, and both records say the same.
@@ -340,7 +332,7 @@ def _read_directory(file: IO[bytes], size: int) -> _Directory:
         raise zipfile.BadZipFile("it is divided into several files")
     if here != entries:
         raise zipfile.BadZipFile("its end record has two numbers of members")
-    return _Directory(entries, length, offset, position)
+    return entries, length, offset, position
 
 
 def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list[int], int]:
@@ -360,16 +352,16 @@ def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list
     return values, position
 
 
-def _check_places(entries: list[zipfile.ZipInfo], directory: _Directory) -> None:
+def _check_places(entries: list[zipfile.ZipInfo], number: int, size: int, offset: int, end: int) -> None:
     """Refuse members that share bytes, and bytes before the first member or around the directory."""
-    if len(entries) != directory.entries:
+    if len(entries) != number:
         raise zipfile.BadZipFile("its end record has another number of members than its directory")
-    if directory.offset + directory.size != directory.end:
+    if offset + size != end:
         raise zipfile.BadZipFile(_STRAY_BYTES)
-    end = 0
+    place = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
-        if entry.header_offset < end or (end == 0 and entry.header_offset):
+        if entry.header_offset < place or (place == 0 and entry.header_offset):
             raise zipfile.BadZipFile(_STRAY_BYTES)
-        end = entry.header_offset + _LOCAL_HEADER + len(entry.orig_filename.encode()) + entry.compress_size
-    if end > directory.offset or (directory.offset and not entries):
+        place = entry.header_offset + _LOCAL_HEADER + len(entry.orig_filename.encode()) + entry.compress_size
+    if place > offset or (offset and not entries):
         raise zipfile.BadZipFile(_STRAY_BYTES)

@@ -72,11 +72,11 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
             verb = "was called" if period == 1 else "were called"
             problems.append(f"{tools} {verb} {times} times in a row with the same arguments")
             refs += [event.idx for event in calls[start : start + times * period]]
-        said: dict[str, list[Event]] = {}
+        by_text: dict[str, list[Event]] = {}
         for event in events:
             if event.is_message and event.content is not None and (text := _message(event.content)):
-                said.setdefault(text, []).append(event)
-        repeats = max(said.values(), key=len, default=[])
+                by_text.setdefault(text, []).append(event)
+        repeats = max(by_text.values(), key=len, default=[])
         if len(repeats) > config.max_identical_assistant_messages:
             problems.append(f"the agent said {quoted(repeats[0].content)} {len(repeats)} times")
             refs += [event.idx for event in repeats]
