@@ -21,7 +21,6 @@ from agent_eval.contracts.reruns import Reruns, TrialCounts
 from agent_eval.gate.answer import (
     Answer,
     ByMain,
-    OpenReason,
     Redefined,
     answer,
     counted,
@@ -306,20 +305,22 @@ def _why_cut(facts: Facts) -> str:
 
 def _open_cases(facts: Facts) -> list[str]:
     """A sentence for each reason that cases are open, in the order of the table."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in facts.answer.open.items():
-        by_reason.setdefault(_key_of_open(facts.case(name), reason), []).append(name)
-    return [_open_sentence(facts, key, by_reason[key]) for key in SENTENCES if key in by_reason]
+    by_key: dict[str, list[str]] = {}
+    for name in facts.answer.open:
+        by_key.setdefault(_key_of_open(facts, name), []).append(name)
+    return [_open_sentence(facts, by_key[key]) for key in SENTENCES if key in by_key]
 
 
-def _key_of_open(case: Case, reason: OpenReason) -> str:
+def _key_of_open(facts: Facts, name: str) -> str:
+    case, reason = facts.case(name), facts.answer.open[name]
     if reason == "cut":
         return "cut-never" if case.never_passed else "cut"
     return "too-few" if reason == "fails-on-both" and case.base.passed else reason
 
 
-def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
-    reruns, number = facts.reruns, len(names)
+def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
+    """Say of cases that are open for one reason why they are."""
+    key, reruns, number = _key_of_open(facts, names[0]), facts.reruns, len(names)
     why, judge, case = _why_cut(facts), "", quoted(names[0])
     if key == "unjudged":
         rows = [row for row in (*reruns.cases, *reruns.late) if row.case_id == names[0]]
@@ -359,9 +360,8 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
     groups = zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False)
     kind = next((kind for kind, group in groups if name in group), "not-rerun")
     was_rerun = bool(case.change.trials or case.base.trials)
-    counts = f"{case.main} passed"
     if kind == "open":
-        reason = _open_sentence(facts, _key_of_open(case, answer.open[name]), [name])
+        reason = _open_sentence(facts, [name])
     else:
         key = "passed-again" if case.change.passed else "flaky"
         if kind == "broke":
@@ -378,7 +378,7 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
             now=case.now,
             base=case.base,
             change=case.change,
-            counts=counts,
+            counts=f"{case.main} passed",
             run=f" (run {newest.run.run_id})" if newest is not None else "",
         )
     return JudgedCase(
@@ -427,19 +427,14 @@ def _suite_answer(facts: Facts) -> SuiteAnswer | None:
     if not facts.is_rerun:
         pairs = recorded_pairs(question)
         rounds, p_value = 0, recorded_chance(pairs)
-        base, change = (
-            sum((pair[0] for pair in pairs.values()), NONE),
-            sum((pair[1] for pair in pairs.values()), NONE),
-        )
+        base, change = (sum((pair[side] for pair in pairs.values()), NONE) for side in (0, 1))
         key = "suite-worse-recorded" if state == "worse" else "suite-not-worse-recorded"
         why: str | None = None
     else:
         rounds = len(reruns.rounds)
-        base = sum(
-            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.base.values()), NONE
-        )
-        change = sum(
-            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.change.values()), NONE
+        base, change = (
+            sum((Count(row.passed, row.trials) for side in sides for row in side.values()), NONE)
+            for sides in ([done.base for done in reruns.rounds], [done.change for done in reruns.rounds])
         )
         p_value = sign_flip(falls_of(reruns).values()) if base.trials else 1.0
         is_low_again = bool(rounds and not base.trials and not reruns.altered)

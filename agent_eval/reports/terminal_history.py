@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_eval.gate.release import FEWEST, DriftReport
+from agent_eval.gate.release import FEWEST, Drift
 from agent_eval.history.board import Board, CaseBoard, Recommendation
 from agent_eval.reports.history import (
     LEGEND,
@@ -187,10 +187,9 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else f"\\U{ord(character):08X}"
 
 
-def drift_text(report: DriftReport) -> list[str]:
+def drift_text(drift: Drift) -> list[str]:
     """Render the verdict first, then the figures it rests on, and the cases that fell the most."""
-    drift = report.drift
-    lines = [_verdict(report)]
+    lines = [_verdict(drift)]
     if drift.p_value is not None:
         lines.append(
             f"Chance of so large a fall without a change: {drift.p_value:.2g} (Welch's t over run totals)."
@@ -198,21 +197,21 @@ def drift_text(report: DriftReport) -> list[str]:
     for word, totals in (("Release", drift.release), ("Main", drift.main)):
         figures = ", ".join(f"{total:g}" for total in totals)
         lines.append(f"{word}: {figures} of {drift.cases} cases passed.")
-    if report.left_out_cases or report.left_out_runs:
-        cases, runs = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
+    if drift.left_out_cases or drift.left_out_runs:
+        cases, runs = count(drift.left_out_cases, "case"), count(drift.left_out_runs, "run")
         lines.append(f"Left out: {cases} that changed or are gone, {runs} that cannot be compared.")
-    if drift.is_worse and report.fallen:
+    if drift.is_worse and drift.fallen:
         lines.append("Fell the most:")
         lines += [
             f"  {clean(case.case_id)}  {case.release:.0%} → {case.main:.0%}"
-            for case in report.fallen[:_MOST_FALLEN]
+            for case in drift.fallen[:_MOST_FALLEN]
         ]
     return lines
 
 
-def _verdict(report: DriftReport) -> str:
+def _verdict(drift: Drift) -> str:
     """Say in one sentence whether main lost anything."""
-    drift, runs = report.drift, len(report.runs)
+    runs = len(drift.runs)
     if drift.p_value is None or drift.lost is None:
         return f"Main has run {count(runs, 'time')} since the release: nothing is said before {FEWEST} runs."
     over = f"over its last {count(runs, 'run')}"
