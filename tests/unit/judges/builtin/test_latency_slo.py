@@ -52,9 +52,8 @@ ROWS = [
         config={**limit("event", 30), **limit("total", 60)},
         gives="passed: slowest event 30 ms of 30 ms and total 60 ms of 60 ms"),
     *(
-        Row(
-            f"{key} of a hundred", *HUNDRED, config=limit(key, value), gives=f"{EXCEEDED}: {words}", refs=refs
-        )
+        Row(f"{key} of a hundred", *HUNDRED, config=limit(key, value), gives=f"{EXCEEDED}: {words}",
+            refs=refs)
         for key, value, words, refs in (
             ("event", 99, "slowest event 100 ms exceeds 99 ms", [99]),
             ("total", 5049, "total 5050 ms exceeds 5049 ms", []),
@@ -77,12 +76,8 @@ ROWS = [
     ),
     Row("the attribute", says(attributes={"latency_ms": 11}), config=limit("event", 10), gives=EXCEEDED),
     *(
-        Row(
-            f"nonsense {value}",
-            says(attributes={"latency_ms": value}),
-            config=limit("event", 10),
-            gives=UNKNOWN,
-        )
+        Row(f"nonsense {value}", says(attributes={"latency_ms": value}), config=limit("event", 10),
+            gives=UNKNOWN)
         for value in ("11", True, -5, float("inf"))
     ),
     Row("a total of time stamps", *(says(**at(0)), says(**at(1.5))), config=limit("total", 1000),
@@ -103,12 +98,8 @@ ROWS = [
     Row("too slow, then unknown", LATE, UNTIMED, config=SEARCH, gives=EXCEEDED),
     Row("a tool that was not called", says(), answers("search"), config=SEARCH, gives="skipped"),
     *(
-        Row(
-            f"one latency hides no {key}",
-            *TEN_SECONDS,
-            config=limit(key, 5000),
-            gives=f"{EXCEEDED}: {words} by time stamps exceeds 5000 ms",
-        )
+        Row(f"one latency hides no {key}", *TEN_SECONDS, config=limit(key, 5000),
+            gives=f"{EXCEEDED}: {words} by time stamps exceeds 5000 ms")
         for key, words in (
             ("total", "total 12000 ms"),
             ("event", "slowest event 10000 ms"),
@@ -116,13 +107,8 @@ ROWS = [
         )
     ),
     *(
-        Row(
-            f"a turn without data, {number} {key}",
-            *(says("Hm.", latency_ms=5, **at(0)), asks("?"), last),
-            config=limit(key, 5000),
-            gives=UNKNOWN,
-            has="so the limit cannot be checked (event 2)",
-        )
+        Row(f"a turn without data, {number} {key}", *(says("Hm.", latency_ms=5, **at(0)), asks("?"), last),
+            config=limit(key, 5000), gives=UNKNOWN, has="so the limit cannot be checked (event 2)")
         for number, last in enumerate((says(), says(ts="once"), calls("search")))
         for key in ("total", "event", "p95")
     ),

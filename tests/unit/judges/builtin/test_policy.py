@@ -22,13 +22,9 @@ ROWS = [
     Row("names match exactly", uses("search"),
         policy={"required_tools": ["search"], "forbidden_tools": ["Search", "search "]}, gives="passed"),
     *(
-        Row(
-            f"a tool whose name ends as a forbidden one is warned of: {name}",
-            uses(name),
-            policy=FORBIDDEN,
+        Row(f"a tool whose name ends as a forbidden one is warned of: {name}", uses(name), policy=FORBIDDEN,
             gives=f"passed: 1 tool rule kept; tool {name} called, whose name ends as that of a forbidden one",
-            evidence={"nearly_forbidden": [name]},
-        )
+            evidence={"nearly_forbidden": [name]})
         for name in ("mcp__shell__rm", "shell.rm", "shell/rm", "shell:rm")
     ),
     *(
@@ -49,12 +45,8 @@ ROWS = [
         for name, events in (("is silent", asks("?")), ("says a blank", asks("?") + says(" ")))
     ),
     *(
-        Row(
-            "a tool without a name is refused",
-            says(),
-            policy={name: ["a", ""]},
-            gives=f"refused policy.{name}[1]",
-        )
+        Row("a tool without a name is refused", says(), policy={name: ["a", ""]},
+            gives=f"refused policy.{name}[1]")
         for name in ("required_tools", "forbidden_tools")
     ),
 ]  # fmt: skip

@@ -35,13 +35,8 @@ ROWS = [
     searched("a refused answer says so", *(says("Let me see."), says(None, stop_reason="refusal")),
         patterns=["y"], gives="error agent_error", has="the answer was refused"),
     *(
-        searched(
-            f"{name} is refused",
-            says(),
-            patterns=["fine", pattern],
-            gives="refused regex_patterns[1]",
-            has=remedy,
-        )
+        searched(f"{name} is refused", says(), patterns=["fine", pattern], gives="refused regex_patterns[1]",
+            has=remedy)
         for name, pattern, remedy in (
             ("a lookahead", "(?=a)", "RE2 has no lookahead"),
             ("a lookbehind", "(?<!a)b", "RE2 has no lookbehind"),

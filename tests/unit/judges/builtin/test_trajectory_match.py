@@ -55,14 +55,8 @@ NESTED = {"items": [{"id": 2, "tags": []}, {"id": 1, "tags": ["q", "p"]}]}
 
 ROWS = [
     *(
-        row(
-            f"lists in any order: {unordered}",
-            *events,
-            calls=[tool("a", arguments=wanted)],
-            gives=gives,
-            has=has,
-            **unordered,
-        )
+        row(f"lists in any order: {unordered}", *events, calls=[tool("a", arguments=wanted)], gives=gives,
+            has=has, **unordered)
         for events, wanted, unordered, gives, has in (
             ([TAGS], LISTED, {}, BROKEN, ""),
             ([TAGS], LISTED, {"unordered": ["tags"]}, "passed", ""),
@@ -124,13 +118,8 @@ ROWS = [
     row("decimals", calls("a", {"x": 19.91}), calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)],
         gives="passed"),
     *(
-        row(
-            f"arguments {arguments!r}",
-            uses("a", arguments),
-            calls=[tool("a")],
-            gives=f"failed {failure}",
-            has="with arguments that are",
-        )
+        row(f"arguments {arguments!r}", uses("a", arguments), calls=[tool("a")], gives=f"failed {failure}",
+            has="with arguments that are")
         for arguments, failure in (("{x: 1}", "parse_error"), ("", "parse_error"), ([1], "type_error"))
     ),
     row("arguments as JSON text", uses("a", '{"x": 1}'), calls=X1, gives="passed"),
