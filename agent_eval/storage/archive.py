@@ -157,8 +157,8 @@ class ZipArchive:
             raise _too_large(self.source, f"is {size:,} bytes, more than {limits.max_packed_bytes:,}")
         damage = "is not a zip archive"
         with self._refusing_damage(damage):
-            directory = _read_directory(self._file, size)
-        if directory[1] > limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
+            number, length, offset, end = _read_directory(self._file, size)
+        if length > limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
             raise _too_large(self.source, f"has more than {limits.max_entries:,} members")
         with self._refusing_damage(damage):
             self._zip = zipfile.ZipFile(self._file)
@@ -176,7 +176,7 @@ class ZipArchive:
         if total > limits.max_bytes:
             raise _too_large(self.source, f"unpacks to {total:,} bytes, more than {limits.max_bytes:,}")
         with self._refusing_damage(damage):
-            _check_places(entries, *directory)
+            _check_places(entries, number, length, offset, end)
         return {entry.filename: entry for entry in files}
 
     def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
