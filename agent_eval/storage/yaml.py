@@ -131,7 +131,14 @@ class _Reader:
             else:
                 value = {}
                 for key in self._until(yaml.MappingEndEvent):
-                    _refuse_as_key(key, value)
+                    if not isinstance(key, yaml.ScalarEvent):
+                        raise _Refused(key, "a key must be text", "Use a plain word as the key.")
+                    _refuse_tags(key, _STRING_TAGS)
+                    if key.value == "<<" and key.implicit[0]:
+                        raise _Refused(key, "merge keys are not supported", "Write the members out.")
+                    if key.value in value:
+                        words = f"duplicate key {key.value[:80]!r}"
+                        raise _Refused(key, words, "Keep one of the two.")
                     if key.anchor is not None:
                         self._anchored[key.anchor] = key.value
                     value[key.value] = self._value(next(self._events), depth + 1)
@@ -164,16 +171,6 @@ class _Reader:
 def _refuse_tags(event: Any, allowed: tuple[str, ...]) -> None:
     if event.tag is not None and event.tag not in allowed:
         raise _Refused(event, f"tag {event.tag[:80]!r} is not supported", "Remove the tag.")
-
-
-def _refuse_as_key(event: Any, members: dict[str, Any]) -> None:
-    if not isinstance(event, yaml.ScalarEvent):
-        raise _Refused(event, "a key must be text", "Use a plain word as the key.")
-    _refuse_tags(event, _STRING_TAGS)
-    if event.value == "<<" and event.implicit[0]:
-        raise _Refused(event, "merge keys are not supported", "Write the members out.")
-    if event.value in members:
-        raise _Refused(event, f"duplicate key {event.value[:80]!r}", "Keep one of the two.")
 
 
 def _scalar(event: Any) -> Any:
