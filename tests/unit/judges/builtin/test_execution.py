@@ -24,27 +24,20 @@ EXECUTION = [
         for metadata in ({}, {"attempt_history": "none"}, attempts(), attempts({"attempt": 0}), attempts("?"))
     ),
     *(
-        Row(
-            f"one that ended by {kind}",
-            says(),
+        Row(f"one that ended by {kind}", says(),
             metadata=attempts({"attempt": 0, "failure": kind, "problem": "exited with code 1"}),
-            gives=f"error {kind}: the agent exited with code 1",
-            refs=[0],
-        )
+            gives=f"error {kind}: the agent exited with code 1", refs=[0])
         for kind in ("timeout", "output_limit", "agent_error", "parse_error", "infrastructure")
     ),
     Row("another is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=1), gives="skipped"),
     Row("it is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=0), gives="error timeout"),
     *(
-        Row(
-            f"an unknown kind {kind!r}",
-            says(),
+        Row(f"an unknown kind {kind!r}", says(),
             metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}),
-            gives="error agent_error: the agent did not come to its end",
-        )
+            gives="error agent_error: the agent did not come to its end")
         for kind in ("nonsense", 7, ["timeout"])
     ),
-]
+]  # fmt: skip
 
 REPAIR_PATH = [
     Row("without attempts there is nothing to judge", says(), gives="skipped"),

@@ -57,14 +57,8 @@ ROWS = [
         )
     ),
     *(
-        held(
-            f"a fence is read where the case says so: {text!r:.30}",
-            text,
-            ORDER,
-            gives,
-            has=has,
-            metadata=FENCED,
-        )
+        held(f"a fence is read where the case says so: {text!r:.30}", text, ORDER, gives, has=has,
+            metadata=FENCED)
         for text, gives, has in (
             (FENCE, "passed", "the final output, read from its code fence, satisfies its schema"),
             (f"Here it is:\n{FENCE}\nAnything else?", "passed", "read from its code fence"),
@@ -74,9 +68,8 @@ ROWS = [
             ("```\n{\n```", "failed parse_error", "not JSON"),
         )
     ),
-    held(
-        "a fence without the option", FENCE, ORDER, "failed parse_error", has="final_output.code_fence reads"
-    ),
+    held("a fence without the option", FENCE, ORDER, "failed parse_error",
+        has="final_output.code_fence reads"),
     held("a format is an annotation", '"no address"', {"type": "string", "format": "email"}, "passed"),
     *(
         held(f"{price} is a multiple of a cent", str(price), {"multipleOf": 0.01}, "passed")
@@ -128,7 +121,7 @@ ROWS = [
     Row("no recorded answer", says(None, content_recorded=False), json_schema=TOTAL, gives="inconclusive"),
     Row("arguments can be the answer", SUBMIT, json_schema=TOTAL, final_output_tool="submit", gives="passed"),
     Row("arguments are none otherwise", SUBMIT, json_schema=TOTAL, gives=NO_OUTPUT),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
