@@ -31,7 +31,7 @@ def row(
 ) -> Row:
     """What the judge gives on answers; `of_case` is the case's metadata."""
     fields: dict[str, Any] = {"config": limits, "metadata": of_case or {}}
-    return Row(title, *events, gives=gives, has=has, evidence=evidence, **fields)
+    return Row(title, gives, *events, has=has, evidence=evidence, **fields)
 
 
 SAME, SPAN = {"gen_ai.response.id": "r1"}, {"span_id": "00000000000000a1"}

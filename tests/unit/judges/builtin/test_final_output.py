@@ -20,13 +20,7 @@ def final(
     title = f"{output!r:.40} {expected!r:.40} {config or ''} {more}"
     fields: dict[str, Any] = {"config": config, "expected_output": expected}
     return Row(
-        title,
-        asks("?"),
-        says(output),
-        gives=gives,
-        has=has,
-        metadata={"final_output": more or None},
-        **fields,
+        title, gives, asks("?"), says(output), has=has, metadata={"final_output": more or None}, **fields
     )
 
 
@@ -193,12 +187,12 @@ ROWS = [
     final("x", "3-5", REFUSED, mode="number"),
     *(final("x", pattern, REFUSED, mode="regex") for pattern in ("(", "", 5)),
     # No answer.
-    Row("a result is none", uses("t", output="Paris"), expected_output="Paris", gives=NOTHING),
-    Row("silence", says(None), expected_output="yes", gives=NOTHING),
-    Row("not recorded", says(None, content_recorded=False), expected_output="yes", gives="inconclusive",
+    Row("a result is none", NOTHING, uses("t", output="Paris"), expected_output="Paris"),
+    Row("silence", NOTHING, says(None), expected_output="yes"),
+    Row("not recorded", "inconclusive", says(None, content_recorded=False), expected_output="yes",
         has="not recorded (event 0)"),
     *(
-        Row(f"stopped: {why}", says(None, **why), expected_output="yes", gives=f"error {kind}", has=words)
+        Row(f"stopped: {why}", f"error {kind}", says(None, **why), expected_output="yes", has=words)
         for why, kind, words in (
             ({"stop_reason": "max_tokens"}, "output_limit", 'the answer was cut off for "max_tokens"'),
             ({"stop_reason": "refusal"}, "agent_error", 'the answer was refused for "refusal"'),
@@ -215,7 +209,7 @@ def test_verdicts(row: Row) -> None:
 
 def of_turns(title: str, *events: Events, wanted: list[Any], gives: str, **fields: Any) -> Row:
     turns = [{"input": "?", "expected_output": value} for value in wanted]
-    return Row(title, *events, turns=turns, gives=gives, **fields)
+    return Row(title, gives, *events, turns=turns, **fields)
 
 
 TWO = (asks("one"), says("1"), asks("two"), says("2"))

@@ -28,11 +28,11 @@ WITHOUT_END = "the schema cannot be applied: the schema refers to itself without
 
 
 def held(title: str, output: Any, schema: Any, gives: str, **more: Any) -> Row:
-    return Row(title, says(output), json_schema=schema, gives=gives, **more)
+    return Row(title, gives, says(output), json_schema=schema, **more)
 
 
 ROWS = [
-    Row("without a schema there is nothing to judge", says(), gives="skipped"),
+    Row("without a schema there is nothing to judge", "skipped", says()),
     held("a valid output as text", '{"id": "o-1", "items": []}', ORDER, "passed"),
     held("a valid output as a value", {"id": "o-1", "items": []}, ORDER, "passed"),
     held("text that is not JSON", "Sure! {}", {}, "failed parse_error", has="the final output is not JSON: "),
@@ -41,7 +41,7 @@ ROWS = [
         held(f"strict JSON refuses {text[:9]!r}", text, {}, "failed parse_error")
         for text in ("", "{", '{"a":1,"a":2}', "NaN", "[1,]", "\ud800", "1" * 5000, "[" * 100)
     ),
-    Row("no output, where null is allowed", uses("t"), json_schema=True, gives=NO_OUTPUT),
+    Row("no output, where null is allowed", NO_OUTPUT, uses("t"), json_schema=True),
     held("the schema false allows nothing", "1", False, BROKEN),
     *(
         held(f"the definition of {under}", output, schema, gives, has=f"{words}{under}" if words else "")
@@ -118,9 +118,9 @@ ROWS = [
         )
     ),
     held("what was not recorded is not known", None, TOTAL, NO_OUTPUT),
-    Row("no recorded answer", says(None, content_recorded=False), json_schema=TOTAL, gives="inconclusive"),
-    Row("arguments can be the answer", SUBMIT, json_schema=TOTAL, final_output_tool="submit", gives="passed"),
-    Row("arguments are none otherwise", SUBMIT, json_schema=TOTAL, gives=NO_OUTPUT),
+    Row("no recorded answer", "inconclusive", says(None, content_recorded=False), json_schema=TOTAL),
+    Row("arguments can be the answer", "passed", SUBMIT, json_schema=TOTAL, final_output_tool="submit"),
+    Row("arguments are none otherwise", NO_OUTPUT, SUBMIT, json_schema=TOTAL),
 ]  # fmt: skip
 
 

@@ -6,13 +6,13 @@ from tests.unit.judges.traces import Row, answers, asks, judge, says, uses
 
 
 def searched(title: str, *events: list, patterns: list[str], gives: str, **more: object) -> Row:
-    return Row(title, *events, regex_patterns=patterns, gives=gives, **more)  # type: ignore[arg-type]
+    return Row(title, gives, *events, regex_patterns=patterns, **more)  # type: ignore[arg-type]
 
 
 NO_OUTPUT = "error missing_output"
 
 ROWS = [
-    Row("without patterns there is nothing to judge", says(), gives="skipped"),
+    Row("without patterns there is nothing to judge", "skipped", says()),
     searched("all are found", says("order 7 refunded"), patterns=[r"order \d", "refunded$"], gives="passed"),
     searched("each must be found somewhere", *(asks("?"), says("order 7")),
         patterns=[r"order \d", "refunded"],
