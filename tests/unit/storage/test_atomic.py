@@ -509,6 +509,23 @@ def test_who_was_not_quick_enough_makes_another_one(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_what_another_process_locks_first_is_left_to_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[Path] = []
+    lock = fcntl.flock
+
+    def too_late(descriptor: int, how: int) -> None:
+        if not locked:
+            locked.extend(tmp_path.glob(".out.partial-*"))
+            raise BlockingIOError
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", too_late)
+    put(kind, tmp_path / "out")
+    assert locked[0].exists()
+
+
 def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partial = tmp_path / f".out.partial-{'0' * 16}"
     partial.write_text("left by a killed writer")

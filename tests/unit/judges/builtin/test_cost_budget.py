@@ -71,7 +71,7 @@ ROWS = [
         f"{EXCEEDED}: cost_usd 2 exceeds 1 (cost: known in part)", answer(cost_usd=2.0),
         answer(10, 10, model="unknown"), max_cost_usd=1),
     row("usage repeated for one answer counts once", "passed", answer(10, 1, **SAME), answer(10, 5, **SAME),
-        answer(7, 7), max_total_tokens=1000, evidence={"input_tokens": 17, "output_tokens": 12}),
+        answer(10, 3, **SAME), answer(7, 7), max_total_tokens=1000, evidence={"input_tokens": 17, "output_tokens": 12}),
     row("and for one span", "passed", *TWICE, max_total_tokens=1000, evidence={"total_tokens": 10}),
     row("totals of the metadata win where larger", "passed", answer(20, 8), max_total_tokens=1000,
         of_case={"usage": USED},
