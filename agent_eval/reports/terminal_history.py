@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from agent_eval.gate.release import FEWEST, DriftReport
+from agent_eval.gate.release import FEWEST, Drift
 from agent_eval.history.board import Board, CaseBoard, Recommendation
 from agent_eval.reports.history import (
     LEGEND,
@@ -162,9 +162,9 @@ def _quoted(case_id: str) -> str:
     return f'"{"".join(signs)}"'
 
 
-def drift_text(report: DriftReport) -> list[str]:
+def drift_text(drift: Drift) -> list[str]:
     """Render the verdict first, then the figures it rests on, and the cases that fell the most."""
-    drift, runs = report.drift, len(report.runs)
+    runs = len(drift.runs)
     over = f"over its last {count(runs, 'run')}"
     if drift.p_value is None or drift.lost is None:
         verdict = (
@@ -183,13 +183,13 @@ def drift_text(report: DriftReport) -> list[str]:
     for word, totals in (("Release", drift.release), ("Main", drift.main)):
         figures = ", ".join(f"{total:g}" for total in totals)
         lines.append(f"{word}: {figures} of {drift.cases} cases passed.")
-    if report.left_out_cases or report.left_out_runs:
-        cases, left_out = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
+    if drift.left_out_cases or drift.left_out_runs:
+        cases, left_out = count(drift.left_out_cases, "case"), count(drift.left_out_runs, "run")
         lines.append(f"Left out: {cases} that changed or are gone, {left_out} that cannot be compared.")
-    if drift.is_worse and report.fallen:
+    if drift.is_worse and drift.fallen:
         lines.append("Fell the most:")
         lines += [
             f"  {clean(case.case_id)}  {case.release:.0%} → {case.main:.0%}"
-            for case in report.fallen[:_MOST_FALLEN]
+            for case in drift.fallen[:_MOST_FALLEN]
         ]
     return lines
