@@ -27,6 +27,7 @@ from agent_eval.attestations.predicates import (
     result_predicate,
     subjects_of,
 )
+from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive
