@@ -1,6 +1,6 @@
 """The interface of an importer: recognise a record, link it with others, read conversations from them.
 
-To add a format, write a file with a subclass of `Format` (of `dialogue_format.DialogueFormat`, if its records
+To add a format, write a file with a subclass of `Format` (of `dialogue.DialogueFormat`, if its records
 are requests to a model and answers of it), and add a line to `catalog.py`.
 """
 
@@ -111,7 +111,7 @@ class Format(ABC):
     """
 
     name: str
-    """As `--provider`, `--framework` and `--source` name it."""
+    """As `--from` names it."""
 
     provider: str | None = None
     """Name of the model's provider by OpenTelemetry (`gen_ai.provider.name`); None if records say it."""
