@@ -65,6 +65,17 @@ def test_a_limit_without_a_comparison_is_applied_only_when_it_needs_none(option:
     assert result.applied == (option.field in ABSOLUTE)
 
 
+def test_each_limit_is_held_against_a_figure_of_its_own() -> None:
+    measured = Measured(
+        cases=10, passed=Fraction(5), hard_failed=Fraction(2), has_baseline=True, compared=10,
+        hard_fails=[(Fraction(1), Fraction(2))], regressed=4, new_hard_fails=3,
+    )  # fmt: skip
+    results = apply_limits(Thresholds(**EXAMPLES), measured, may_vary=False)
+    assert len({result.value for result in results}) == len(EXAMPLES), (
+        "a rule without a branch in `_hold` of agent_eval/gate/limits.py counts what another one counts"
+    )
+
+
 def test_a_report_shows_every_limit_with_its_sentence() -> None:
     found = compare(view({"a": "passed"}), view({"a": "failed"}), generated_at=NOW)
     limits = Thresholds(**EXAMPLES)
