@@ -14,6 +14,7 @@ from agent_eval.config.options import Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
 from agent_eval.gate.policy_file import parse_thresholds
@@ -42,6 +43,10 @@ def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
         "a rule is a field of Thresholds (agent_eval/contracts/gate.py) and, in the same place, a row of "
         "agent_eval/config/rows/job.py and of EXAMPLES"
     )
+    missing = set(fields) - GatePolicy.model_fields.keys()
+    assert missing == set(), "a policy has the limit too: agent_eval/contracts/policy.py"
+    without_key = [option.name for option in THRESHOLDS if option.name not in KEYS]
+    assert without_key == [], "agent-eval.yml states the limit: KEYS of agent_eval/config/rows/file.py"
 
 
 @EACH
