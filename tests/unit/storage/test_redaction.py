@@ -126,7 +126,8 @@ def test_the_environment_gives_its_secrets() -> None:
 
 
 NAMES = {
-    True: "GITHUB_TOKEN INPUT_GITHUB-TOKEN ANTHROPIC_API_KEY aws_secret_access_key PGPASSWORD DB_PWD AUTHTOKEN",
+    True: "GITHUB_TOKEN INPUT_GITHUB-TOKEN ANTHROPIC_API_KEY aws_secret_access_key PGPASSWORD DB_PWD "
+    "AUTHTOKEN",
     False: "PWD OLDPWD SSH_AUTH_SOCK PATH KEYBOARD GITHUB_SHA",
 }
 
