@@ -196,22 +196,6 @@ def test_a_failed_replacement_puts_the_old_directory_back(
     assert content(tmp_path) == {"pack/x": b"old"}
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
-def test_an_error_within_the_block_keeps_the_old_directory(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
-    make_directory(tmp_path / "pack", b"old")
-
-    def fails(final: Path) -> None:
-        with new_directory(final, replace=True) as root:
-            (root / "x").write_bytes(b"half")
-            raise error(28, "No space left on device")
-
-    with pytest.raises(StorageError if error is OSError else error):
-        fails(tmp_path / "pack")
-    assert content(tmp_path) == {"pack/x": b"old"}
-
-
 def test_directories_that_belong_together_appear_together(tmp_path: Path) -> None:
     finals = [tmp_path / "out" / "a", tmp_path / "out" / "b"]
     make_directory(finals[0], b"old")
