@@ -145,7 +145,9 @@ class AdapterAgent(Agent):
             sent = self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
             response = settled(sent)
             if not isinstance(response, AgentResponse):
-                raise TypeError(f"send_message returned {type(response).__name__} instead of an AgentResponse")
+                raise TypeError(
+                    f"send_message returned {type(response).__name__} instead of an AgentResponse"
+                )
         # An adapter is code of its author, and may raise anything.
         except Exception as error:
             recorder.seconds = surroundings.clocks.monotonic() - began
