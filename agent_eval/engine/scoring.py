@@ -80,13 +80,27 @@ def score_suite(
     redactor = redactor or Redactor(())
     config = written_config(config, redactor)
     merged = _MergedShards()
+    waiting: dict[int, ShardOutcome] = {}
     with new_directory(out, replace=may_be_replaced(out)) as root:
         target = PackTarget(root, choose_layout(layout, suite.case_count), config.run_id, config.dataset_id)
         target.prepare()
         job = ScoringJob(suite, plan, target, redactor)
         with PackSealer(target) as sealer:
+            # Added in suite order, whatever order they arrive in.
             with closing(_outcomes(job, judges, cluster)) as outcomes:
-                _merge(merged, suite, outcomes, sealer, on_progress)
+                for outcome in outcomes:
+                    waiting[outcome.index] = outcome
+                    while merged.shards in waiting and waiting[merged.shards].written is not None:
+                        merged.add(waiting.pop(merged.shards), sealer)
+                    if on_progress is not None:
+                        on_progress(merged.progress(suite.case_count))
+            failed = waiting.get(merged.shards)
+            if failed is not None:
+                merged.ids.extend(failed.ids)
+            # A duplicate id before the failing case is the error to report.
+            refuse_duplicates(suite, merged.ids)
+            if failed is not None and failed.error is not None:
+                raise failed.error
             summary = merged.tally.summary(config.run_id, config.dataset_id)
             if merged.redacted_cases:
                 stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
@@ -155,30 +169,6 @@ class _MergedShards:
         self.redacted_cases += outcome.redacted_cases
         self.redactions += outcome.redactions
         sealer.append(outcome.written)
-
-
-def _merge(
-    merged: _MergedShards,
-    suite: SuiteSource,
-    outcomes: Iterator[ShardOutcome],
-    sealer: PackSealer,
-    on_progress: Progress | None,
-) -> None:
-    """Add outcomes in suite order, whatever order they arrive in."""
-    waiting: dict[int, ShardOutcome] = {}
-    for outcome in outcomes:
-        waiting[outcome.index] = outcome
-        while merged.shards in waiting and waiting[merged.shards].written is not None:
-            merged.add(waiting.pop(merged.shards), sealer)
-        if on_progress is not None:
-            on_progress(merged.progress(suite.case_count))
-    failed = waiting.get(merged.shards)
-    if failed is not None:
-        merged.ids.extend(failed.ids)
-    # A duplicate id before the failing case is the error to report.
-    refuse_duplicates(suite, merged.ids)
-    if failed is not None and failed.error is not None:
-        raise failed.error
 
 
 class ShardDocument(Document):

@@ -34,7 +34,6 @@ from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import (
     CaseEvidence,
     PackTarget,
-    ShardWriter,
     WrittenShard,
     open_shard,
     result_row,
@@ -139,8 +138,27 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
     outcome = ShardOutcome(shard.index)
     try:
         with open_shard(job.target, shard.index) as writer:
-            for raw_case, case, judging in _pending_cases(job, judges, shard, outcome):
-                _score_case(raw_case, case, judging, outcome, writer, job)
+            for raw_case, case, trace, judging in _pending_cases(job, judges, shard, outcome):
+                redactor = job.redactor.for_case(raw_case.raw)
+                # Before the judges run: a plug-in judge may change the case, and evidence has it as read.
+                written = written_case(raw_case, case, redactor)
+                rows = []
+                for number in range(written.case.trial_count):
+                    of_trial = written.case.of_trial(number)
+                    is_as_read = number == 0 and not written.changed
+                    rows.append(index_row(written.raw, of_trial, trace if is_as_read else of_trial.recorded))
+                judged, judged_line = _encodable(raw_case.result or judging())
+                result = written_result(judged, judged_line, redactor)
+                result_line = judged_line if result is judged else dumps(result_row(result))
+                is_marked = written.changed or result is not judged or job.suite.document.is_evidence
+                markers = count_markers(written.line) + count_markers(result_line) if is_marked else 0
+                outcome.redactions += markers
+                outcome.redacted_cases += markers > 0
+                stated = result_row(result)
+                outcome.tally.add_row(stated)
+                row = rows[judged.trial]
+                artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
+                writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
             outcome.written = writer.finish()
     except AgentEvalError as error:
         outcome.error = error
@@ -157,30 +175,26 @@ def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> Shard
 JUDGED_AT_ONCE = 8
 """Cases that are judged at the same time where judges ask a model, and so mostly wait."""
 
-_Judging = Callable[[], CaseResult]
-_Pending = tuple[RawCase, Case, _Judging]
+_Pending = tuple[RawCase, Case, Trace, Callable[[], CaseResult]]
 
 
 def _pending_cases(
     job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
 ) -> Iterator[_Pending]:
-    """Read the cases of a shard in suite order, each with the function that returns its result."""
-
-    def result_of(raw_case: RawCase, case: Case) -> CaseResult:
-        return raw_case.result or judge_trials(judges, case, case.recorded, job.plan.case_policy)
-
+    """Read the cases of a shard in suite order, each with the function that judges it if it has no result."""
     at_once = 2 * JUDGED_AT_ONCE if ask_models(judges) else 0
     waiting: deque[_Pending] = deque()
     with ThreadPool(JUDGED_AT_ONCE) as pool:
         for raw_case, case in job.suite.read(shard):
             outcome.ids.append(case.case_id)
             refuse_unjudgeable(judges, raw_case, case, job.suite.path)
-            if at_once:
+            trace, policy = case.recorded, job.plan.case_policy
+            judging: Callable[[], CaseResult] = partial(judge_trials, judges, case, trace, policy)
+            if at_once and raw_case.result is None:
                 # A copy: the case is written as it was read, whatever judges do to it meanwhile.
-                judging = pool.submit(result_of, raw_case, case.model_copy(deep=True)).result
-            else:
-                judging = partial(result_of, raw_case, case)
-            waiting.append((raw_case, case, judging))
+                copy = case.model_copy(deep=True)
+                judging = pool.submit(judge_trials, judges, copy, copy.recorded, policy).result
+            waiting.append((raw_case, case, trace, judging))
             if len(waiting) > at_once:
                 yield waiting.popleft()
         yield from waiting
@@ -199,36 +213,6 @@ def refuse_unjudgeable(judges: Sequence[Judge], raw_case: RawCase, case: Case, f
         line = "" if place.line is None else f"line {place.line}: "
         details = {**error.details, "file": str(file), "line": place.line, "position": place.position}
         raise InvalidInput(f"{file}: {line}{error.message}", **details) from None
-
-
-def _score_case(
-    raw_case: RawCase,
-    case: Case,
-    judging: _Judging,
-    outcome: ShardOutcome,
-    writer: ShardWriter,
-    job: ScoringJob,
-) -> None:
-    trace = case.recorded
-    redactor = job.redactor.for_case(raw_case.raw)
-    # Before the judges run: a plug-in judge may change the case, and the evidence has the case as read.
-    written = written_case(raw_case, case, redactor)
-    rows = [index_row(written.raw, written.case, written.case.recorded if written.changed else trace)]
-    for number in range(1, written.case.trial_count):
-        case_of_trial = written.case.of_trial(number)
-        rows.append(index_row(written.raw, case_of_trial, case_of_trial.recorded))
-    judged, judged_line = _encodable(judging())
-    result = written_result(judged, judged_line, redactor)
-    result_line = judged_line if result is judged else dumps(result_row(result))
-    is_marked = written.changed or result is not judged or job.suite.document.is_evidence
-    markers = count_markers(written.line) + count_markers(result_line) if is_marked else 0
-    outcome.redactions += markers
-    outcome.redacted_cases += markers > 0
-    stated = result_row(result)
-    outcome.tally.add_row(stated)
-    row = rows[judged.trial]
-    artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
-    writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:
