@@ -139,8 +139,15 @@ class AdapterAgent(Agent):
         recorder = Recorder(task, surroundings)
         recorder.record_input()
         began = surroundings.clocks.monotonic()
+        about, message = task.case.conversation, str(task.case.input)
+        info = about.user_info if about is not None else None
         try:
-            response = self._asked(task)
+            sent = self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
+            response = settled(sent)
+            if not isinstance(response, AgentResponse):
+                raise TypeError(
+                    f"send_message returned {type(response).__name__} instead of an AgentResponse"
+                )
         # An adapter is code of its author, and may raise anything.
         except Exception as error:
             recorder.seconds = surroundings.clocks.monotonic() - began
@@ -162,16 +169,6 @@ class AdapterAgent(Agent):
         if not response.text and response.trace_info is None:
             return recorder.result(None, FailureKind.MISSING_OUTPUT, "answered with nothing")
         return recorder.result(response.text)
-
-    def _asked(self, task: Task) -> AgentResponse:
-        message, about = str(task.case.input), task.case.conversation
-        info = about.user_info if about is not None else None
-        response = settled(
-            self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
-        )
-        if not isinstance(response, AgentResponse):
-            raise TypeError(f"send_message returned {type(response).__name__} instead of an AgentResponse")
-        return response
 
     def _session(self, task: Task) -> str:
         """Return the adapter's session of the conversation, which is begun with its first message."""
@@ -209,9 +206,14 @@ class AdapterModel(Model):
         adapter = self._adapter
         if isinstance(adapter, AuiAdapter):  # with system message and schema, as on the command line
             return adapter.model.complete(replace(request, model=request.model or self._asked_model))
-        ask = adapter.generate_user_message if request.purpose == "simulate" else adapter.call_judge
+        # One text, for models that take nothing else.
+        is_simulated, messages = request.purpose == "simulate", request.messages
+        ask = adapter.generate_user_message if is_simulated else adapter.call_judge
+        texts = [each.text for each in messages]
+        if is_simulated or len(messages) > 1:
+            texts = [f"{each.role}: {each.text}" for each in messages]
         try:
-            text = settled(ask(prompt_of(request), request.model or self._asked_model))
+            text = settled(ask("\n\n".join([request.system, *texts]), request.model or self._asked_model))
         except ModelFailure:
             raise
         except Exception as error:
@@ -221,13 +223,6 @@ class AdapterModel(Model):
         if not isinstance(text, str):
             raise ModelFailure(FailureKind.JUDGE_ERROR, f"returned {type(text).__name__} instead of text")
         return ModelReply(text, model=self.model)
-
-
-def prompt_of(request: ModelRequest) -> str:
-    """Write a request as one text, for models that take nothing else."""
-    if len(request.messages) == 1 and request.purpose != "simulate":
-        return f"{request.system}\n\n{request.messages[0].text}"
-    return "\n\n".join([request.system, *(f"{each.role}: {each.text}" for each in request.messages)])
 
 
 class AuiAdapter(AgentAdapter):

@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -84,12 +84,22 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
     """
     try:
         import distributed
+        from distributed.comm.addressing import get_address_host_port
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise UsageError(
             "a Dask cluster needs the package `distributed`",
             remedy="Install agent-eval with its extra `dask`.",
         ) from None
-    _check(address)
+    try:  # otherwise Dask would try to connect for half a minute
+        get_backend(address.partition("://")[0] if "://" in address else "tcp")
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise UsageError(
+            f"{address!r} is no address of a Dask scheduler: {error}",
+            remedy="Write it as tcp://host:8786.",
+            field="executor",
+        ) from None
     connect: Any = distributed.Client  # untyped
     try:
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -104,52 +114,27 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
             raise NotEvaluable(
                 f"the Dask scheduler {address} has no workers", remedy="Start some with `dask worker`."
             )
-        yield Cluster(
-            client.get_executor(pure=False),
-            threads,
-            versions_here(packages),
-            _DaskWatch(client).check_alive,
-        )
+        yield Cluster(client.get_executor(pure=False), threads, versions_here(packages), watch_of(client))
 
 
-def _check(address: str) -> None:
-    """Refuse an invalid address at once; Dask would try to connect for half a minute."""
-    from distributed.comm.addressing import get_address_host_port
-    from distributed.comm.registry import get_backend
+def watch_of(client: Any, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+    """Return what raises NotEvaluable once the cluster has had no workers for `ALONE_SECONDS`.
 
-    try:
-        get_backend(address.partition("://")[0] if "://" in address else "tcp")
-        get_address_host_port(address, strict=True)
-    except ValueError as error:
-        raise UsageError(
-            f"{address!r} is no address of a Dask scheduler: {error}",
-            remedy="Write it as tcp://host:8786.",
-            field="executor",
-        ) from None
+    Dask itself would wait without end.
+    """
+    seen = clock()
 
-
-class _DaskWatch:
-    """Detects that a cluster has lost its workers; Dask itself would wait without end."""
-
-    def __init__(self, client: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._clock = client, clock
-        self._alone_since: float | None = None
-
-    def check_alive(self) -> None:
-        """Raise NotEvaluable once the cluster has had no workers for `ALONE_SECONDS`."""
-        try:
-            threads = _threads(self._client)
-        except (OSError, TimeoutError):
-            threads = 0
-        if threads:
-            self._alone_since = None
-            return
-        self._alone_since = self._clock() if self._alone_since is None else self._alone_since
-        if self._clock() - self._alone_since >= ALONE_SECONDS:
+    def check_alive() -> None:
+        nonlocal seen
+        with suppress(OSError, TimeoutError):
+            seen = clock() if _threads(client) else seen
+        if clock() - seen >= ALONE_SECONDS:
             raise NotEvaluable(
                 f"the Dask cluster has had no workers for {ALONE_SECONDS:g} s",
                 remedy="Look at the workers' logs, and start them again.",
             )
+
+    return check_alive
 
 
 def _threads(client: Any) -> int:

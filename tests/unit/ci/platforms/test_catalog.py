@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import TypeGuard
 
@@ -11,7 +12,6 @@ import pytest
 
 from agent_eval.ci import platforms
 from agent_eval.ci.agents import check_agent
-from agent_eval.ci.config import PLATFORM_INPUTS
 from agent_eval.ci.platforms import catalog
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (
@@ -60,6 +60,14 @@ def test_every_platform_that_is_written_has_its_row() -> None:
     }
 
 
+def test_every_platform_has_unit_tests() -> None:
+    names = [row.partition(":")[0].rpartition(".")[2] for row in catalog.PLATFORMS]
+    tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.iterdir()}
+    assert [name for name in names if name not in tested] == [], (
+        "add tests/unit/ci/platforms/test_PLATFORM.py"
+    )
+
+
 def _is_platform(value: object) -> TypeGuard[type[Platform]]:
     return isinstance(value, type) and issubclass(value, Platform) and value is not Platform
 
@@ -68,10 +76,6 @@ def test_names_are_unique_and_the_last_platform_takes_every_job() -> None:
     names = [spec.name for spec in platform_specs()]
     assert len(set(names)) == len(names)
     assert [spec.name for spec in platform_specs() if spec.detect({})] == [names[-1]]
-
-
-def test_inputs_of_platforms_go_to_the_platform() -> None:
-    assert {row.goes_to for row in PLATFORM_INPUTS} == {f"platform.{row.field}" for row in PLATFORM_INPUTS}
 
 
 def test_a_job_runs_on_the_platform_that_detects_itself(elsewhere: PlatformSpec) -> None:
