@@ -234,6 +234,16 @@ READ: dict[str, Row] = {
         ([("file_search", "server", None), ("code_interpreter", "server", "status failed"),
           ("local_shell", "client", None)], [{"id": 1}], None),
     ),
+    "calls of an MCP server have their results, and approvals and compactions are said": (
+        [response({"type": "mcp_call", "id": "m1", "name": "ask", "server_label": "wiki", "output": "yes"},
+                  {"type": "mcp_call", "id": "m2", "name": "ask", "server_label": "wiki", "status": "failed"},
+                  {"type": "mcp_approval_request", "id": "a", "name": "ask", "arguments": "{}"},
+                  {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True},
+                  {"type": "compaction", "encrypted_content": "x"})],
+        lambda case: (ran_on(case), [(event.type, event.output) for event in case.trace[5:]]),
+        ([("ask", "mcp:wiki", None), ("ask", "mcp:wiki", "status failed")],
+         [("guardrail", {"approval_request": "{}"}), ("guardrail", {"approve": True}), ("state", None)]),
+    ),
     "an incomplete answer says why": (
         [response(output_text("Once"), status="incomplete",
                   incomplete_details={"reason": "max_output_tokens"})],
