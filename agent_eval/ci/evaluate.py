@@ -185,7 +185,7 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
         again = read_reruns(pack)
         judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
-        suites.append(decide_on(job, judged, search, again.record if again is not None else None))
+        suites.append(decide_on(job, judged, search, again))
     search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None)
 
