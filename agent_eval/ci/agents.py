@@ -212,11 +212,15 @@ class Agents:
     def after_trials(self, side: SideName) -> None:
         """Take what the base's own agent left in its worktree as its sources, and look at the change's."""
         if side == "base" and self.base is not None:
-            self.base.seal()
+            self.base.sources.renew()
             self._see_change(by_base="the base's agent altered {}, which the change runs")
 
     def _see_change(self, by_base: str = "the agent altered {}") -> None:
-        path = self.change.altered() if self.change is not None and "change" not in self.altered else None
+        path = (
+            self.change.sources.altered()
+            if self.change is not None and "change" not in self.altered
+            else None
+        )
         if path is not None:
             self.altered["change"] = by_base.format(as_code(path))
 

@@ -327,7 +327,7 @@ def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = 
     filled = [name for name, value in environ.items() if value.strip()]
     if (gone := gone_variable(filled, KEYS.keys() - INPUT_BY_NAME.keys())) is not None:
         raise gone
-    runner = detected_platform(environ)
+    runner = detected_platform(environ).spec
     prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
     if runner.input_prefix:
         prefixes[runner.input_prefix] = [runner.input_variable(name) for name in INPUT_BY_NAME]

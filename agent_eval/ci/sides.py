@@ -333,7 +333,8 @@ class Side:
 
     `start` is the directory in the checkout that the job works in; None for the working directory.
     `directory` is the same in the worktree: agent and setup run there. Children get a part of `environ`,
-    which has the environment variables of the job as this side sees them.
+    which has the environment variables of the job as this side sees them. `sources` seals the tracked files,
+    after a setup or trials of this side's own agent anew: agents write logs and caches beside them.
 
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.
@@ -356,7 +357,7 @@ class Side:
         self.top = self.directory = tree.directory
         self._of_checkout = clone.top
         self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
-        self._sources = Seal(tree.directory, tree.tracked)
+        self.sources = Seal(tree.directory, tree.tracked)
         self._home, self._temporary = place / "home", place / "tmp"
         self._installed: dict[str, _Entry] = {}
         self.directory = self.path((start or Path.cwd()).resolve())
@@ -381,7 +382,7 @@ class Side:
         self.refuse_altered()
         setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
-        self.seal()
+        self.sources.renew()
 
     def moved(self, text: str) -> str:
         """Write the worktree wherever a text, such as a command, names the checkout."""
@@ -400,20 +401,9 @@ class Side:
         """Read the settings of an agent as this side has them: its variables, and its system prompt."""
         return replace(agent_options(self.agent(agent), self.environ), cwd=self.directory)
 
-    def seal(self) -> None:
-        """Take the sources as they are now: after a setup, or after trials of this side's own agent."""
-        self._sources.renew()
-
-    def altered(self) -> str | None:
-        """Find the first tracked file that is not as it was sealed; None without one.
-
-        Ignored and untracked files do not count: agents write logs and caches beside their sources.
-        """
-        return self._sources.altered()
-
     def refuse_altered(self) -> None:
         """Refuse a side whose sources the other altered. For the base, before each of its trials."""
-        path = self.altered()
+        path = self.sources.altered()
         if path is not None:
             raise Altered(
                 f"Files of the {self.name} were altered while the other side ran: {as_code(path)}.",

@@ -50,7 +50,7 @@ class _JobCommand(TableCommand):
 
         from agent_eval.ci.platforms.catalog import detected_platform
 
-        return tuple(row.name for row in detected_platform(os.environ).inputs)
+        return tuple(row.name for row in detected_platform(os.environ).spec.inputs)
 
 
 @click.command(cls=_JobCommand, path="ci")

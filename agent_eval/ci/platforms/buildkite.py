@@ -34,10 +34,7 @@ BUILDKITE = PlatformSpec(
             detail="Its scopes are `read_builds` and `read_artifacts`; the job's own token lists no builds.",
         ),
         own_input(
-            "buildkite-api-url",
-            "url",
-            "REST address of Buildkite. Default: https://api.buildkite.com/v2.",
-            hidden=True,
+            "buildkite-api-url", "url", "REST address of Buildkite. Default: https://api.buildkite.com/v2."
         ),
     ),
     secret_names=frozenset({"BUILDKITE_AGENT_TOKEN", "BUILDKITE_API_TOKEN"}),

@@ -36,12 +36,8 @@ def platform_specs() -> tuple[PlatformSpec, ...]:
     return tuple(row.spec for row in platforms())
 
 
-def detected_platform(environ: Mapping[str, str]) -> PlatformSpec:
+def detected_platform(environ: Mapping[str, str]) -> type[Platform]:
     """Find the platform this job runs on."""
-    return _detected(environ).spec
-
-
-def _detected(environ: Mapping[str, str]) -> type[Platform]:
     return next(row for row in platforms() if row.spec.detect(environ))
 
 
@@ -52,10 +48,10 @@ def is_secret_of_a_job(variable: str) -> bool:
 
 def platform_for(settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
     """Build the platform this job runs on."""
-    return _detected(environ)(settings, environ, stream)
+    return detected_platform(environ)(settings, environ, stream)
 
 
 def reporter_for(environ: Mapping[str, str], stream: TextIO) -> Reporter | None:
     """Build the reporter that needs no settings; None where the caller reports errors itself."""
-    reporter = _detected(environ).reporter
+    reporter = detected_platform(environ).reporter
     return reporter(environ, stream) if reporter is not None else None

@@ -36,10 +36,7 @@ CIRCLECI = PlatformSpec(
             "circleci-project-slug", "text", "CircleCI: the project; give `<< pipeline.project.slug >>`."
         ),
         own_input(
-            "circleci-api-url",
-            "url",
-            "REST address of CircleCI. Default: https://circleci.com/api/v2.",
-            hidden=True,
+            "circleci-api-url", "url", "REST address of CircleCI. Default: https://circleci.com/api/v2."
         ),
     ),
     command_files=("BASH_ENV",),

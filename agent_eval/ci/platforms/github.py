@@ -66,10 +66,7 @@ GITHUB = PlatformSpec(
             action_default="${{ github.token }}",
         ),
         own_input(
-            "github-api-url",
-            "url",
-            "REST address of GitHub. Default: GITHUB_API_URL, which the runner sets.",
-            hidden=True,
+            "github-api-url", "url", "REST address of GitHub. Default: GITHUB_API_URL, which the runner sets."
         ),
         own_input(
             "baseline-workflow",

@@ -51,10 +51,7 @@ GITLAB = PlatformSpec(
             "CI_JOB_TOKEN, which may read earlier jobs on GitLab Premium, and write neither.",
         ),
         own_input(
-            "gitlab-api-url",
-            "url",
-            "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets.",
-            hidden=True,
+            "gitlab-api-url", "url", "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets."
         ),
         own_input(
             "baseline-job",

@@ -15,10 +15,14 @@ SUMMARY_LIMIT = 1 << 20
 
 
 def own_input(name: str, kind: Kind, about: str, *, is_key: bool = False, **more: Any) -> Option:
-    """Make a row of the job that only one platform needs; with `is_key`, a key of the file and no input."""
+    """Make a row of the job that only one platform needs; with `is_key`, a key of the file and no input.
+
+    The address of an API, which only a server of one's own needs, is not in the help.
+    """
     flag, key = ((), (CI,)) if is_key else ((CI,), ())
     place = f"platform.{name.replace('-', '_')}"
-    return Option(name, kind, about, goes_to=place, commands=flag, of_file=key, **more)
+    hidden = kind == "url"
+    return Option(name, kind, about, goes_to=place, commands=flag, of_file=key, hidden=hidden, **more)
 
 
 def number_in(text: str | None) -> int | None:

@@ -170,7 +170,7 @@ def test_a_setup_runs_in_the_worktree(world: World) -> None:
     assert (side.top / "built").read_text() == "base"
     assert not (world.top / "built").exists()
     assert said[0] == "Running `setup` of the base."
-    assert side.altered() is None
+    assert side.sources.altered() is None
     with pytest.raises(SetupFailed):
         side.set_up(Setup(command="exit 3"), said.append)
 
@@ -194,19 +194,19 @@ def test_altered_sources_are_named_and_logs_are_not(world: World) -> None:
     side = world.side("base")
     for name in ("app.log", "ignored", "untracked"):
         (side.top / name).write_text("of the agent")
-    assert side.altered() is None
+    assert side.sources.altered() is None
     side.refuse_altered()
     with open(side.top / "agent.py", "a") as file:
         file.write("\n# more")
-    assert side.altered() == "agent.py"
+    assert side.sources.altered() == "agent.py"
     with pytest.raises(Altered) as raised:
         side.refuse_altered()
     assert raised.value.exit_code == ExitCode.NOT_EVALUABLE
     assert raised.value.message == "Files of the base were altered while the other side ran: `agent.py`."
     with pytest.raises(Altered):
         side.set_up(Setup(), print)
-    side.seal()
-    assert side.altered() is None
+    side.sources.renew()
+    assert side.sources.altered() is None
 
 
 @pytest.mark.parametrize("how", ["removed", "linked", "executable"])
@@ -219,7 +219,7 @@ def test_what_else_is_an_altered_source(world: World, how: str) -> None:
         source.unlink()
     if how == "linked":
         source.symlink_to("../agent.py")
-    assert side.altered() == "inner/agent.py"
+    assert side.sources.altered() == "inner/agent.py"
 
 
 def environment(world: World) -> tuple[Path, Mapping[str, str]]:

@@ -30,7 +30,7 @@ def test_the_help_of_every_command_and_group_is_as_accepted(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     own_machine = platform_specs()[-1]
-    for name in [name for name in os.environ if detected_platform({name: "true"}) is not own_machine]:
+    for name in [name for name in os.environ if detected_platform({name: "true"}).spec is not own_machine]:
         monkeypatch.delenv(name)
     pages = []
     for path in ("", *COMMANDS, *FIRST_WORDS):

@@ -79,9 +79,9 @@ def test_names_are_unique_and_the_last_platform_takes_every_job() -> None:
 
 
 def test_a_job_runs_on_the_platform_that_detects_itself(elsewhere: PlatformSpec) -> None:
-    assert detected_platform({"GITHUB_ACTIONS": "true"}) is GITHUB
-    assert detected_platform({"ELSEWHERE": "yes"}) is elsewhere
-    assert detected_platform({"GITHUB_ACTIONS": ""}) is LOCAL
+    assert detected_platform({"GITHUB_ACTIONS": "true"}).spec is GITHUB
+    assert detected_platform({"ELSEWHERE": "yes"}).spec is elsewhere
+    assert detected_platform({"GITHUB_ACTIONS": ""}).spec is LOCAL
 
 
 def test_outside_ci_the_local_directory_is_built_and_the_caller_reports_wrong_settings() -> None:
