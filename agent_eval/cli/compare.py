@@ -262,7 +262,7 @@ def markdown(
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
     from agent_eval.evidence.derived import clear_unfinished, write_output
     from agent_eval.operations.report_material import comparison_material, run_material
-    from agent_eval.reports.comment import render_markdown, render_run
+    from agent_eval.reports.comment import render_markdown
 
     clear_unfinished(out)
     source = only_one(comparison, run)
@@ -272,11 +272,10 @@ def markdown(
         material = run_material(source, decision=decision)
     else:
         raise click.UsageError("--replay goes with --compare.")
-    if material.comparison is None:
-        text = render_run(material.candidate, material.failing(), material.decision, title=report_title)
-    else:
-        text = render_markdown(
-            material.comparison, material.decision, title=report_title, replay=material.replay
-        )
+    subject = material.comparison or material.candidate
+    failing = material.failing() if material.comparison is None else ()
+    text = render_markdown(
+        subject, material.decision, title=report_title, failing=failing, replay=material.replay
+    )
     write_output(out, text.encode())
     emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"], out=out)

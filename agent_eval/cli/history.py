@@ -81,7 +81,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
 
     report = check_drift(where, [Path(path) for path in release], dataset_id=dataset_id)
     emit(output_format, report.to_json(), lambda _colour: drift_text(report))
-    return int(ExitCode.NO if report.drift.is_worse else ExitCode.OK)
+    return int(ExitCode.NO if report.is_worse else ExitCode.OK)
 
 
 _LISTED = 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.health import GateHealth
 from agent_eval.gate.policy_file import unknown_case_warnings, with_keys
-from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
+from agent_eval.gate.release import FEWEST, LATEST, Drift, FallenCase, drift
 from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
 from agent_eval.operations.gate import read_policy
@@ -148,7 +149,7 @@ def read_health(packs: Sequence[Path]) -> dict[str, GateHealth]:
     return by_dataset
 
 
-def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> DriftReport:
+def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> Drift:
     """Hold the history at `where` against a release.
 
     Args:
@@ -226,8 +227,8 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
     latest = _mean_shares(now) if now else {}
     shares = latest.items()
     fallen = [FallenCase(name, before[name], share) for name, share in shares if share < before[name]]
-    return DriftReport(
-        drift=drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
+    return replace(
+        drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
         runs=[record.run for record in runs],
         left_out_runs=len(records) - len(whole),
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -201,7 +201,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     named = "stdin" if str(first) == STDIN else name or "imported"
     dataset_id = redactor.redact_text(request.dataset_id or named)
     totals = Contents()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
+    assembled = Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from)
+    with closing(assembled) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         with new_file(request.out) as file:

@@ -24,10 +24,10 @@ from agent_eval.attestations.predicates import (
     GATE_FIELD,
     check_result,
     gate_predicate,
-    gate_statement,
     result_predicate,
-    result_statement,
+    subjects_of,
 )
+from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive
@@ -117,9 +117,10 @@ def attest_opened(
     """
     refuse_incomplete(pack.name, pack.manifest)
     result = result_predicate(pack.config, outcomes_of(pack), url=url)
-    statements = {RESULT: result_statement(pack.manifest_sha256, pack.config, result)}
+    subjects = subjects_of(pack.manifest_sha256, pack.config)
+    statements = {RESULT: Statement(subjects, RESULT.predicate_type, result)}
     if gate is not None:
-        statements[GATE] = gate_statement(pack.manifest_sha256, pack.config, gate)
+        statements[GATE] = Statement(subjects, GATE.predicate_type, gate)
     redactor = redactor_for(environ)
     for statement in statements.values():
         if redactor.finds(statement.encode()):

@@ -54,14 +54,9 @@ class Program:
         """Run a command of the environment, or of the machine, in a directory."""
         own = self.place / "bin" / words[0]
         done = subprocess.run(
-            [str(own) if own.exists() else words[0], *words[1:]],
-            cwd=cwd,
-            env=self.environ(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+            [str(own) if own.exists() else words[0], *words[1:]], cwd=cwd, env=self.environ(env),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return Ended(" ".join(words), done.returncode, out, err)
 

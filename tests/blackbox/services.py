@@ -40,12 +40,10 @@ TURNS = (
         "text": "Is there anything else?",
         "executed_workflows": ["CHARGE_EXPLAINED"],
         "trace_info": {
-            "understanding": {"extracted_params": {}},
-            "decisions": [],
-            "response": {"type": "answer"},
+            "understanding": {"extracted_params": {}}, "decisions": [], "response": {"type": "answer"},
         },
     },
-)
+)  # fmt: skip
 HUMAN = {**TURNS[0], "text": "A colleague takes over.", "executed_workflows": ["CONVERSATION_FORWARDING"]}
 FAILED = {**TURNS[1], "text": "Sorry.", "trace_info": {"response": {"type": "error"}}}
 

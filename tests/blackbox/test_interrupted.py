@@ -46,13 +46,9 @@ def test_a_killed_run_goes_on_where_it_stopped(program: Program, tmp_path: Path)
 def start(program: Program, line: str, directory: Path) -> subprocess.Popen[bytes]:
     first, *rest = shlex.split(line)
     return subprocess.Popen(
-        [str(program.place / "bin" / first), *rest],
-        cwd=directory,
-        env=program.environ(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        [str(program.place / "bin" / first), *rest], cwd=directory, env=program.environ(),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def wait_until_asked(directory: Path, running: subprocess.Popen[bytes], case: str) -> None:

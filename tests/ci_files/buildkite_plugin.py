@@ -13,13 +13,9 @@ _HEAD = """\
 #         suite: suites/*.json
 """
 _TYPES = {
-    "switch": "boolean",
-    "share": "number",
-    "amount": "number",
-    "count": "integer",
-    "integer": "integer",
+    "switch": "boolean", "share": "number", "amount": "number", "count": "integer", "integer": "integer",
     "trials": "integer",
-}
+}  # fmt: skip
 
 
 def plugin_yml() -> str:

@@ -43,13 +43,11 @@ def composite_action() -> str:
     steps = [
         {"name": "Install agent-eval in an environment of its own", "shell": "bash", "run": _INSTALL},
         {
-            "name": "Evaluate",
-            "id": "evaluate",
-            "shell": "bash",
+            "name": "Evaluate", "id": "evaluate", "shell": "bash",
             "env": {GITHUB.input_variable(name): f"${{{{ inputs.{name} }}}}" for name in inputs},
             "run": _EVALUATE,
         },
-    ]
+    ]  # fmt: skip
     body = {
         "name": "Agent evaluation in the job's own Python",
         "description": "The same as the action, installed beside the job's Python, not run as an image.",

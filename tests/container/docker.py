@@ -85,17 +85,11 @@ class Run:
         parser.add_argument("arguments", nargs=argparse.REMAINDER)
         found = parser.parse_args(arguments)
         return cls(
-            arguments=tuple(found.arguments),
-            entrypoint=tuple(filter(None, [found.entrypoint])),
-            user=found.user,
-            volumes=tuple(found.volume),
-            workdir=found.workdir,
-            environ=dict(map(_variable, found.env)),
-            tmpfs=tuple(found.tmpfs),
-            read_only=found.read_only,
-            offline=found.network == "none",
-            powerless=bool(found.cap_drop and found.security_opt),
-        )
+            arguments=tuple(found.arguments), entrypoint=tuple(filter(None, [found.entrypoint])),
+            user=found.user, volumes=tuple(found.volume), workdir=found.workdir,
+            environ=dict(map(_variable, found.env)), tmpfs=tuple(found.tmpfs), read_only=found.read_only,
+            offline=found.network == "none", powerless=bool(found.cap_drop and found.security_opt),
+        )  # fmt: skip
 
     def execute(self, image: Unpacked) -> subprocess.CompletedProcess[str]:
         """Run it; the mounts end with the process."""
@@ -108,11 +102,8 @@ class Run:
             return subprocess.run(
                 ["unshare", *namespaces, "sh", "-c", script],
                 env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=TIMEOUT,
-            )
+                capture_output=True, text=True, check=False, timeout=TIMEOUT,
+            )  # fmt: skip
         finally:
             os.rmdir(place)
 

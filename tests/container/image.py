@@ -67,10 +67,8 @@ class Buildah:
         places = f'graphroot = "{self.store}/graph"\nrunroot = "{self.store}/run"\n'
         configuration.write_text(f'[storage]\ndriver = "vfs"\n{places}', encoding="utf-8")
         self.environ = {
-            **os.environ,
-            "TMPDIR": str(OF_THE_MACHINE),
-            "CONTAINERS_STORAGE_CONF": str(configuration),
-        }
+            **os.environ, "TMPDIR": str(OF_THE_MACHINE), "CONTAINERS_STORAGE_CONF": str(configuration),
+        }  # fmt: skip
 
     def __call__(self, *arguments: str, offline: bool = False) -> str:
         """Run a command of buildah and return what it printed; raises when it fails."""

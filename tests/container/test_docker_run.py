@@ -50,9 +50,7 @@ def with_arguments(run: Run, line: str) -> Run:
 
 @pytest.mark.parametrize("run", [Run(()), HARDENED], ids=["as docker starts it", "with all taken away"])
 @pytest.mark.parametrize("user", USERS.values(), ids=USERS)
-def test_a_suite_is_judged_and_verified_by_any_user_without_a_home(
-    unpacked: Unpacked, workspace: Path, user: str, run: Run
-):
+def test_any_user_without_a_home_judges_a_suite(unpacked: Unpacked, workspace: Path, user: str, run: Run):
     run = of(replace(run, entrypoint=WITHOUT_HOME), workspace, user)
     done = with_arguments(run, "run suite_good.json --out runs/mine --format json").execute(unpacked)
     assert done.returncode == ExitCode.OK, done.stderr
@@ -100,7 +98,7 @@ def test_a_flag_that_docker_does_not_have_is_refused():
         Run.parse(["--readonly", "image"])
 
 
-def test_every_command_of_the_guide_runs_and_leaves_its_files_to_the_caller(
+def test_every_command_of_the_guide_leaves_its_files_to_the_caller(
     image: Image, tmp_path: Path, workspace: Path
 ):
     shown = commands(GUIDE.read_text(encoding="utf-8"))
@@ -114,14 +112,9 @@ def test_every_command_of_the_guide_runs_and_leaves_its_files_to_the_caller(
     ]
     environ = install(image, tmp_path / "programs", user=USER)
     done = subprocess.run(
-        ["bash", "-xuc", "\n".join(steps)],
-        cwd=workspace,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
+        ["bash", "-xuc", "\n".join(steps)], cwd=workspace, env=environ, capture_output=True, text=True,
+        check=False, timeout=TIMEOUT,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "agent-eval-gate" in done.stdout
     for name in ("runs/change/manifest.json", "evaluations", "agent-eval-out"):

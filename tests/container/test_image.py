@@ -17,7 +17,7 @@ from tests.container.image import Image
 from tests.contract.test_locks import pins
 from tests.fakes.git_host import commit, serving
 from tests.job_inputs import job_inputs
-from tests.unit.ci.platforms.repository import Repository
+from tests.unit.ci.platforms.builds import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 
@@ -35,22 +35,14 @@ def job(workspace: Path, tmp_path: Path, **inputs: str) -> dict[str, object]:
     for name in ("output", "summary"):
         (commands / name).touch()
     environ = {
-        "CI": "true",
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_API_URL": "http://127.0.0.1:9",
-        "GITHUB_EVENT_NAME": "push",
-        "GITHUB_OUTPUT": "/github/commands/output",
-        "GITHUB_REF": "refs/heads/main",
-        "GITHUB_REPOSITORY": "octo/agent",
-        "GITHUB_RUN_ATTEMPT": "1",
-        "GITHUB_RUN_ID": "7",
-        "GITHUB_SERVER_URL": "http://127.0.0.1:9",
-        "GITHUB_SHA": "0" * 40,
-        "GITHUB_STEP_SUMMARY": "/github/commands/summary",
-        "GITHUB_WORKSPACE": "/github/workspace",
+        "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_API_URL": "http://127.0.0.1:9",
+        "GITHUB_EVENT_NAME": "push", "GITHUB_OUTPUT": "/github/commands/output",
+        "GITHUB_REF": "refs/heads/main", "GITHUB_REPOSITORY": "octo/agent", "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_RUN_ID": "7", "GITHUB_SERVER_URL": "http://127.0.0.1:9", "GITHUB_SHA": "0" * 40,
+        "GITHUB_STEP_SUMMARY": "/github/commands/summary", "GITHUB_WORKSPACE": "/github/workspace",
         "HOME": "/github/home",
         **{f"INPUT_{name.upper()}": value for name, value in job_inputs(inputs).items()},
-    }
+    }  # fmt: skip
     return {"workspace": workspace, "environ": environ, "mounts": {commands: "/github/commands"}}
 
 
@@ -128,11 +120,8 @@ def test_its_labels_say_what_it_is(image: Image):
     assert isinstance(labels, dict)
     found = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
     assert {key: found[key] for key in ("title", "licenses", "version", "base.name")} == {
-        "title": "agent-eval",
-        "licenses": "MIT",
-        "version": __version__,
-        "base.name": "localhost/base",
-    }
+        "title": "agent-eval", "licenses": "MIT", "version": __version__, "base.name": "localhost/base",
+    }  # fmt: skip
     assert found["description"]
 
 

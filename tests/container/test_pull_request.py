@@ -42,9 +42,7 @@ def github() -> Iterator[FakeGitHub]:
     assert server.violations == []
 
 
-def test_a_pull_request_that_makes_the_agent_worse_gets_a_comment_and_fails(
-    tmp_path: Path, github: FakeGitHub, image: Image
-):
+def test_a_worse_agent_gets_a_comment_and_fails(tmp_path: Path, github: FakeGitHub, image: Image):
     runner = ContainerRunner(tmp_path, github, image)
     runner.write_suite(*orders())
     main = runner.push(min_pass_rate="0.5")
@@ -74,9 +72,7 @@ json.dump({"assistant_output": said}, sys.stdout)
 """
 
 
-def test_an_agent_runs_with_what_was_set_up_and_the_python_of_the_base(
-    tmp_path: Path, github: FakeGitHub, image: Image
-):
+def test_an_agent_runs_with_its_setup_and_the_bases_python(tmp_path: Path, github: FakeGitHub, image: Image):
     runner = ContainerRunner(tmp_path, github, image)
     runner.commits_files = True
     (runner.workspace / "agent.py").write_text(AGENT)

@@ -47,9 +47,7 @@ def test_a_file_is_what_the_table_says(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [COMPONENT, PLUGIN, HOOK, ORB, STEP, COMPOSITE])
-def test_an_input_that_is_new_in_the_table_makes_the_committed_file_stale(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_input_makes_the_committed_file_stale(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     new = Option("max-surprises", "count", "New.", goes_to="surprises", commands=(CI,))
     monkeypatch.setattr(rows, "options_of", lambda command: (*options_of(command), new))
     extended = (*composite_action.ACTION_INPUTS, new)

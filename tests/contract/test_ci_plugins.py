@@ -15,7 +15,7 @@ from agent_eval.errors import ExitCode
 from tests.contract.test_ci_templates import InShell, at_work, place
 from tests.e2e.runner import orders
 from tests.fakes.docker import docker_runs
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
+from tests.unit.ci.platforms.builds import BuildkiteRunner
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "ci-templates" / "agent-eval-buildkite-plugin" / "hooks"
@@ -113,7 +113,7 @@ def test_plugin__refuses_what_is_no_input(buildkite: Any, name: str) -> None:
     ("configuration", "directory"),
     [({}, "agent-eval-out"), ({"out": "results"}, "results"), ({"out": "nowhere"}, None)],
 )
-def test_plugin__keeps_what_the_job_left(
+def test_plugin__keeps_the_results(
     configuration: dict[str, str], directory: str | None, tmp_path: Path
 ) -> None:
     shell = InShell(tmp_path, [str(HOOKS / "post-command")])
@@ -154,11 +154,9 @@ def test_orb__gates_a_change_by_its_parameters(tmp_path: Path, monkeypatch: pyte
     with place("circleci", tmp_path) as (runner, push, change):
         shell = at_work("circleci.yml", tmp_path, runner)
         job = orb_job(
-            suite="suite.json",
-            max_regressed_cases="0",
-            set="policy.max_new_hard_fail_cases=0",
+            suite="suite.json", max_regressed_cases="0", set="policy.max_new_hard_fail_cases=0",
             image="ci.example/ae:v1",
-        )
+        )  # fmt: skip
         shell.script = job["steps"][1]["run"]["command"]
         given = {name: value for name, value in job["environment"].items() if value or "SLUG" not in name}
         monkeypatch.chdir(runner.repository.top)

@@ -17,7 +17,7 @@ from tests.contract.test_ci_files import complain
 from tests.contract.test_ci_templates import InShell, at_work, place
 from tests.extent import WHOLE_JOB
 from tests.fakes.buildkite_upload import uploaded
-from tests.unit.ci.platforms.build_runner import BuildRunner
+from tests.unit.ci.platforms.builds import BuildRunner
 
 TEMPLATE = Path(__file__).parents[2] / "ci-templates" / "buildkite-shards.yml"
 LEFT = ("shards", "merged", ".agent-eval")
@@ -114,9 +114,7 @@ def test_shards_are_decided_on_as_one_run(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("shards", "count"), [("", 4), ("12", 12), ("x", 0), ("1/", None), ("4; touch pwned", None)]
 )
-def test_the_number_of_shards_is_a_number_or_nothing_is_uploaded(
-    shards: str, count: int | None, tmp_path: Path
-) -> None:
+def test_no_number_of_shards_and_nothing_is_uploaded(shards: str, count: int | None, tmp_path: Path) -> None:
     shell = InShell(tmp_path, [])
     shell._write("buildkite-agent", "cat")
     (step,) = yaml.safe_load(uploaded(TEMPLATE.read_text(), {}))["steps"]

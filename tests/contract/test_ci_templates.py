@@ -30,10 +30,7 @@ from tests.fakes.circleci import FakeCircleCI
 from tests.fakes.contract import Contract
 from tests.fakes.docker import docker_runs, write_docker
 from tests.fakes.jenkins import FOLDER, FakeJenkins
-from tests.unit.ci.platforms.build_runner import BuildRunner, Step
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
-from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import BuildkiteRunner, BuildRunner, CircleCIRunner, JenkinsRunner, Step
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"
@@ -59,13 +56,9 @@ def jenkins(name: str) -> list[str]:
 
 
 COMMANDS: dict[str, Callable[[str], list[str]]] = {
-    "buildkite.yml": buildkite,
-    "buildkite-pip.yml": buildkite,
-    "circleci.yml": circleci,
-    "circleci-pip.yml": circleci,
-    "Jenkinsfile": jenkins,
-    "Jenkinsfile-pip": jenkins,
-}
+    "buildkite.yml": buildkite, "buildkite-pip.yml": buildkite, "circleci.yml": circleci,
+    "circleci-pip.yml": circleci, "Jenkinsfile": jenkins, "Jenkinsfile-pip": jenkins,
+}  # fmt: skip
 
 
 class InShell:
@@ -96,23 +89,15 @@ class InShell:
         """Run the script as the platforms do: bash, stopping at the first failure."""
         coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
         own = {
-            "PATH": f"{self.programs}:{environ['PATH']}",
-            "AGENT_EVAL_PACKAGE": "agent-eval.whl",
-            "ACCOUNT_USR": "ci",
-            "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
-            "SECRET_OF_THE_HOST": "not for the container",
-            **self.more,
-        }
+            "PATH": f"{self.programs}:{environ['PATH']}", "AGENT_EVAL_PACKAGE": "agent-eval.whl",
+            "ACCOUNT_USR": "ci", "ACCOUNT_PSW": environ.get("AGENT_EVAL_JENKINS_TOKEN", ""),
+            "SECRET_OF_THE_HOST": "not for the container", **self.more,
+        }  # fmt: skip
         done = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", self.script],
-            env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"},
-            pass_fds=self.inherited,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            env={**environ, **coverage, **own, "NO_PROXY": "127.0.0.1"}, pass_fds=self.inherited,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
+        )  # fmt: skip
         return done.returncode, done.stdout
 
 
@@ -207,10 +192,8 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
         monkeypatch.chdir(runner.repository.top)
         shell.more = {
             "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py",
-            "AGENT_EVAL_AGENT_ENV": "AGENT_KEY",
-            "AGENT_KEY": "k-1",
-            "AGENT_EVAL_MIN_PASS_RATE": "1",
-        }
+            "AGENT_EVAL_AGENT_ENV": "AGENT_KEY", "AGENT_KEY": "k-1", "AGENT_EVAL_MIN_PASS_RATE": "1",
+        }  # fmt: skip
         ran = push(400)
         assert ran.code == ExitCode.OK, ran.log
         assert "k-1" not in ran.log
@@ -245,9 +228,7 @@ def test_a_pipeline_that_buildkite_cannot_read_is_not_uploaded(text: str) -> Non
     ],
 )
 @pytest.mark.parametrize("template", ["gitlab.yml", "gitlab-pip.yml"])
-def test_the_evidence_of_gitlab_names_the_image_of_the_job(
-    environ: dict[str, str], image: str, template: str
-) -> None:
+def test_gitlabs_evidence_names_the_jobs_image(environ: dict[str, str], image: str, template: str) -> None:
     job = yaml.safe_load((TEMPLATES / template).read_text())["agent-eval"]
     script = [line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_LABEL"') for line in job["script"]]
     done = subprocess.run(["/bin/sh", "-ec", "\n".join(script)], env=environ, capture_output=True, check=True)
@@ -270,9 +251,7 @@ WITH_INPUTS = {
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_init_writes_the_template_which_leaves_what_is_judged_and_decided_to_the_settings(
-    platform: str,
-) -> None:
+def test_init_writes_the_template_which_leaves_what_is_decided_to_the_settings(platform: str) -> None:
     bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
     text = (TEMPLATES / {"workflow.yml": "github.yml"}.get(bundled, bundled)).read_text(encoding="utf-8")
     assert text == (ROOT / "agent_eval" / "demo" / "starter" / bundled).read_text(encoding="utf-8")

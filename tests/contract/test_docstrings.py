@@ -31,7 +31,7 @@ def examples_in(text: str) -> int:
     return len(re.findall(r"^\s*>>> ", text, re.MULTILINE))
 
 
-def test_examples_in_docstrings_are_true(
+def test_examples_are_true(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     never_run = []

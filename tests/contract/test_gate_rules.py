@@ -26,12 +26,9 @@ from tests.unit.comparison.views import view
 ROOT = Path(__file__).parents[2]
 NOW = "2026-01-14T10:00:00+00:00"
 EXAMPLES = {
-    "min_pass_rate": 0.95,
-    "max_hard_fail_rate": 0.05,
-    "max_hard_fail_increase": 0.0,
-    "max_regressed_cases": 0,
-    "max_new_hard_fail_cases": 0,
-}
+    "min_pass_rate": 0.95, "max_hard_fail_rate": 0.05, "max_hard_fail_increase": 0.0,
+    "max_regressed_cases": 0, "max_new_hard_fail_cases": 0,
+}  # fmt: skip
 """A limit of each rule, for the guide."""
 EACH = pytest.mark.parametrize("option", THRESHOLDS, ids=lambda option: option.field)
 

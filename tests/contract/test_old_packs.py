@@ -41,17 +41,11 @@ LOOP_JUDGES = ("policy", "regex", "retry_storm", "repair_path")
 DEFAULT_JUDGES = RECORDED_JUDGES[:5]
 LOOP = (*LOOP_JUDGES, "execution")
 JUDGED_BY = {
-    "baseline": RECORDED_JUDGES,
-    "candidate": RECORDED_JUDGES,
-    "merged": DEFAULT_JUDGES,
-    "shard-1": DEFAULT_JUDGES,
-    "shard-2": DEFAULT_JUDGES,
-    "agent": LOOP,
-    "agent-without-repairs": LOOP,
-    "function": (*DEFAULT_JUDGES, "execution"),
-    "rejudged": ("regex", "loop_guard"),
+    "baseline": RECORDED_JUDGES, "candidate": RECORDED_JUDGES, "merged": DEFAULT_JUDGES,
+    "shard-1": DEFAULT_JUDGES, "shard-2": DEFAULT_JUDGES, "agent": LOOP, "agent-without-repairs": LOOP,
+    "function": (*DEFAULT_JUDGES, "execution"), "rejudged": ("regex", "loop_guard"),
     "evidence.zip": ("policy", "regex", "json_schema", "prompt_injection"),
-}
+}  # fmt: skip
 """Judges of every pack on which something can be decided."""
 
 CONFIGURED = {"baseline", "candidate", "agent", "agent-without-repairs", "evidence.zip"}
@@ -127,9 +121,7 @@ def test_an_old_pack_verifies_and_is_said_to_hold_what_it_held(pack: str, comman
 
 @pytest.mark.parametrize("into", ["compact", "expand"])
 @pytest.mark.parametrize("pack", PACKS)
-def test_an_old_pack_converts_to_the_bytes_it_converted_to(
-    pack: str, into: str, command: Command, place: Path
-) -> None:
+def test_old_pack_converts_to_the_same_bytes(pack: str, into: str, command: Command, place: Path) -> None:
     converted = command("pack", into, "--run", f"../packs/{pack}", "--out", "../converted")
     expect(f"{into}/{pack}.json", pretty(converted))  # The digest of the manifest stands for every file.
     assert command("pack", "verify", "--run", "../converted")["left_behind"] == []
@@ -153,7 +145,7 @@ def run_part(pack: Path) -> dict[str, str]:
     return {name: what for name, what in tree(pack).items() if not name.startswith(("compare", "derived"))}
 
 
-def test_old_packs_compare_gate_and_report_as_they_did(
+def test_old_packs_compare_as_they_did(
     command: Command, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_EVAL_CLOCK", COMPARED)
@@ -188,9 +180,7 @@ DECIDED = {
 
 
 @pytest.mark.parametrize("name", DECIDED)
-def test_an_old_comparison_is_decided_on_and_reported_as_it_was(
-    name: str, command: Command, place: Path
-) -> None:
+def test_old_comparison_is_decided_and_reported_as_it_was(name: str, command: Command, place: Path) -> None:
     options = DECIDED[name].split()
     compared = ("--compare", str(place / "packs" / "candidate" / "compare" / "baseline_delta.json"))
     decision, report = place / "decision.json", place / "report.md"
@@ -243,16 +233,13 @@ def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Pat
     counts = [
         json.loads((place / name / "run" / "summary.json").read_bytes()) for name in ("before", "again")
     ]
-    assert counts[1].pop("run_id") == "again"
-    assert counts[1].pop("schema_version") == SCHEMA_VERSION
+    assert (counts[1].pop("run_id"), counts[1].pop("schema_version")) == ("again", SCHEMA_VERSION)
     del counts[0]["run_id"], counts[0]["schema_version"]
     assert without_added_fields(counts[1], counts[0]) == counts[0]
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "1.2.0"])
-def test_every_released_pack_replays_in_an_environment_that_may_have_drifted(
-    version: str, command: Command
-) -> None:
+def test_every_released_pack_replays_in_a_drifted_environment(version: str, command: Command) -> None:
     packs = COMPLETE if version == OLD.name else WRITTEN_BY
     drift = [word for key in ENVIRONMENT for word in ("--allow-env-drift", key)]
     for pack in packs:
@@ -407,18 +394,14 @@ def write_again(pack: str, place: Path) -> None:
     environ = {**PYTHON, "AGENT_EVAL_CLOCK": clock}
     program = [sys.executable, "-c", BY_POLICY, POLICIES.get(pack, "all")]
     ended = subprocess.run(
-        [*program, *shlex.split(command), "--out", "../again"],
-        cwd=place / "inputs",
-        env=environ,
+        [*program, *shlex.split(command), "--out", "../again"], cwd=place / "inputs", env=environ,
         capture_output=True,
-    )
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("pack", ["baseline", "candidate"])
-def test_a_pack_compares_with_the_same_run_of_an_earlier_version(
-    pack: str, command: Command, place: Path
-) -> None:
+def test_pack_compares_with_the_same_run_of_an_earlier_one(pack: str, command: Command, place: Path) -> None:
     """Nothing but the version and the judges' words differ, so nothing has changed."""
     now = str(CURRENT / "packs" / pack)
     command("compare", "--baseline", f"../packs/{pack}", "--candidate", now, "--out", "../delta.json")
@@ -431,15 +414,9 @@ def test_a_pack_compares_with_the_same_run_of_an_earlier_version(
 def test_every_field_of_a_conversation_is_judged_as_it_was(command: Command, place: Path) -> None:
     pack = CURRENT / "packs" / "conversation"
     command(
-        "rejudge",
-        "--run",
-        str(pack),
-        *CONVERSATION_JUDGES,
-        "--set",
-        "evidence.layout=files",
-        "--out",
+        "rejudge", "--run", str(pack), *CONVERSATION_JUDGES, "--set", "evidence.layout=files", "--out",
         "../again",
-    )
+    )  # fmt: skip
     before = verdicts(pack)
     assert without_added_fields(verdicts(place / "again"), before) == before
 

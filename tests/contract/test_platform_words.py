@@ -26,17 +26,15 @@ TERMS = re.compile(
 
 ALLOWED = {
     "ci/platforms/catalog.py": "its table names every platform",
-    "ci/platforms/spec.py": "the example of a platform",
-    "ci/sides.py": "what a pointer of LFS begins with",
-    "cli/main.py": "what the program is for",
-    "cli/ci.py": "what `init` asks at a terminal",
+    "ci/platforms/spec.py": "the example of a platform", "ci/sides.py": "what a pointer of LFS begins with",
+    "cli/main.py": "what the program is for", "cli/ci.py": "what `init` asks at a terminal",
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",
     "demo/support_agent.py": "the story of the demonstration",
     "config/gone.py": "the variables that an action gave its inputs in",
     "config/rows/commands.py": "the choices of `init --ci`",
     "importers/agent_sessions.py": "the name of a tool whose sessions it reads",
     "storage/redaction_rules.py": "the shapes of the tokens that vendors give",
-}
+}  # fmt: skip
 """Files that may, and why."""
 
 

@@ -131,9 +131,7 @@ def test_every_place_states_the_same_version_and_the_changelog_has_notes_for_it(
 
 
 @pytest.mark.parametrize("name", [name for name in PLACES if name != "action.yml"])
-def test_a_place_that_was_forgotten_is_named_and_a_version_without_a_date_not_released(
-    checkout: Path, name: str
-):
+def test_a_forgotten_place_is_named_and_a_version_without_a_date_not_released(checkout: Path, name: str):
     path = checkout / name
     path.write_text(path.read_text().replace(str(OURS), "7.8.9"))
     with pytest.raises(CannotRelease, match=re.escape("CHANGELOG.md" if "CHANGE" in name else "state")):
@@ -252,15 +250,10 @@ def test_the_tags_name_a_commit_with_the_pinned_action_and_main_keeps_its_own(ch
 
 def test_the_tag_of_the_major_version_follows_the_newest_release_and_never_goes_back(checkout: Path):
     expected = {
-        "1.0.0": ["v1.0.0", "v1"],
-        "1.1.0rc1": ["v1.1.0rc1"],
-        "1.1.0": ["v1.1.0", "v1"],
-        "1.0.1": ["v1.0.1"],
-        "1.10.0": ["v1.10.0", "v1"],
-        "1.9.1": ["v1.9.1"],
-        "2.0.0": ["v2.0.0", "v2"],
+        "1.0.0": ["v1.0.0", "v1"], "1.1.0rc1": ["v1.1.0rc1"], "1.1.0": ["v1.1.0", "v1"],
+        "1.0.1": ["v1.0.1"], "1.10.0": ["v1.10.0", "v1"], "1.9.1": ["v1.9.1"], "2.0.0": ["v2.0.0", "v2"],
         "1.10.1": ["v1.10.1", "v1"],
-    }
+    }  # fmt: skip
     assert {version: released(checkout, version) for version in expected} == expected
     tags = remote_tags(checkout)
     assert (tags["v1"], tags["v2"]) == (tags["v1.10.1"], tags["v2.0.0"])

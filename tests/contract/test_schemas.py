@@ -100,12 +100,9 @@ def test_a_case_written_by_hand_fits_its_schema_and_a_broken_one_does_not():
 def test_a_decision_without_its_status_does_not_fit_its_schema():
     validator = Draft202012Validator(schemas.schema("gate_decision"))
     decision = contracts.GateDecision(
-        generated_at="2026-01-01T00:00:00Z",
-        gate_status="passed",
-        passed=True,
-        thresholds=contracts.Thresholds(min_pass_rate=0.9),
-        candidate_run_id="candidate",
-    ).to_json()
+        generated_at="2026-01-01T00:00:00Z", gate_status="passed", passed=True,
+        thresholds=contracts.Thresholds(min_pass_rate=0.9), candidate_run_id="candidate",
+    ).to_json()  # fmt: skip
     validator.validate(decision)
     del decision["gate_status"]
     assert not validator.is_valid(decision)

@@ -54,13 +54,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         unavailable("without mkdocs-material (make docs installs it)")
     place = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(place)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(place)], cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     return place
@@ -173,5 +170,4 @@ def test_the_references_name_everything_that_there_is() -> None:
 
 def test_what_would_be_loaded_is_noticed() -> None:
     page = Page('<a href="https://x.example"></a><script src="//x.example/a.js"></script><li>')
-    assert page.loads == ["//x.example/a.js"]
-    assert page.counts["li"] == 1
+    assert (page.loads, page.counts["li"]) == (["//x.example/a.js"], 1)

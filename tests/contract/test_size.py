@@ -22,16 +22,14 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 82_700),
-    "modules of the package": (len(SOURCES), 383),
+    "lines of the package": (lines(SOURCES), 82_700), "modules of the package": (len(SOURCES), 383),
     "lines of tests": (lines(TESTS), 80_000),
     "names of options that help shows": (len({option.name for option in OPTIONS}), 103),
     "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 26),
     "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),
-    "keys of the policy": (len(GatePolicy.model_fields), 12),
-    "guides": (len(GUIDES), 30),
+    "keys of the policy": (len(GatePolicy.model_fields), 12), "guides": (len(GUIDES), 30),
     "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 38_000),
-}
+}  # fmt: skip
 """What there is, and how much of it there may be."""
 
 

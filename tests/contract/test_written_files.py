@@ -19,21 +19,13 @@ ROOT = Path(__file__).parents[2]
 SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
 
 SCHEMA_OF = {
-    "manifest.json": "manifest",
-    "derived.json": "derived_manifest",
-    "run/config.json": "run_config",
-    "run/summary.json": "run_summary",
-    "run/index.jsonl": "case_index",
-    "run/events.jsonl": "event",
-    "judges/*.json": "verdict",
-    "cases/*/trajectory.json": "case",
-    "cases/*/verdicts.json": "case_result",
-    "cases/trajectories-*.jsonl": "case",
-    "cases/verdicts-*.jsonl": "case_result",
-    "compare/baseline_delta.json": "comparison",
-    "compare/gate_decision.json": "gate_decision",
+    "manifest.json": "manifest", "derived.json": "derived_manifest", "run/config.json": "run_config",
+    "run/summary.json": "run_summary", "run/index.jsonl": "case_index", "run/events.jsonl": "event",
+    "judges/*.json": "verdict", "cases/*/trajectory.json": "case", "cases/*/verdicts.json": "case_result",
+    "cases/trajectories-*.jsonl": "case", "cases/verdicts-*.jsonl": "case_result",
+    "compare/baseline_delta.json": "comparison", "compare/gate_decision.json": "gate_decision",
     "compare/confirmation.json": "confirmation",
-}
+}  # fmt: skip
 SUITES = [
     *(ROOT / "examples").glob("*.json"),
     *(ROOT / "agent_eval" / "demo").rglob("*suite*.json"),

@@ -141,11 +141,9 @@ class ForkServer:
             if self._server is None:
                 self._server = subprocess.Popen(
                     [sys.executable, "-m", __name__, str(self._far_requests.fileno()), *self._imported],
-                    cwd=REPOSITORY,
-                    pass_fds=[self._far_requests.fileno()],
-                    stdin=subprocess.DEVNULL,
+                    cwd=REPOSITORY, pass_fds=[self._far_requests.fileno()], stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                )
+                )  # fmt: skip
                 self._far_requests.close()
         return self._requests
 

@@ -6,7 +6,7 @@ Each is the simulated runner that its own tests have, with the platform on local
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -27,21 +27,17 @@ from tests.fakes.gitlab import FORK, JOB_TOKEN, SOMEONE_ELSE, FakeGitLab
 from tests.fakes.gitlab import TOKEN as GITLAB_TOKEN
 from tests.fakes.jenkins import FOLDER, LOGIN, FakeJenkins
 from tests.fakes.jenkins import TOKEN as JENKINS_TOKEN
-from tests.unit.ci.platforms.build_runner import EVIDENCE
-from tests.unit.ci.platforms.buildkite.runner import FORK as FORK_OF_BUILDKITE
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
-from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
-from tests.unit.ci.platforms.gitlab.runner import GitLabRunner
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import (
+    EVIDENCE,
+    BuildkiteRunner,
+    CircleCIRunner,
+    GitLabRunner,
+    JenkinsRunner,
+)
+from tests.unit.ci.platforms.builds import FORK as FORK_OF_BUILDKITE
 
 SECRETS = (
-    GITHUB_TOKEN,
-    GITLAB_TOKEN,
-    JOB_TOKEN,
-    BUILDKITE_TOKEN,
-    AGENT_TOKEN,
-    CIRCLECI_TOKEN,
-    JENKINS_TOKEN,
+    *(GITHUB_TOKEN, GITLAB_TOKEN, JOB_TOKEN, BUILDKITE_TOKEN, AGENT_TOKEN, CIRCLECI_TOKEN, JENKINS_TOKEN),
     LOGIN,
 )
 BASE = 400
@@ -62,20 +58,16 @@ class Ended:
 
 
 class CiPlatform(ABC):
-    """One repository on one platform.
+    """One repository on one platform, whose server is started; `workspace` is the checkout."""
 
-    Attributes:
-        workspace: The checkout.
-        violations: Requests and answers that are not what the platform documents.
-    """
+    runs: Callable[..., Any]
+    """The class of its runner."""
 
-    workspace: Path
-    violations: list[str]
-    runner: Any
-
-    @abstractmethod
-    def start(self) -> None:
-        """Make the runner, once the server has an address."""
+    def __init__(self, root: Path, server: Any) -> None:
+        self.server, self.runner = server, type(self).runs(root, server)
+        self.workspace: Path = (
+            self.runner.workspace if isinstance(self.runner, Runner) else self.runner.repository.top
+        )
 
     def write_suite(self, *cases: dict[str, Any]) -> None:
         """Write `suite.json` into the checkout."""
@@ -133,14 +125,7 @@ class CiPlatform(ABC):
 class OnGitHub(CiPlatform):
     """GitHub Actions."""
 
-    def __init__(self, root: Path, prefix: str = "") -> None:
-        self.github = FakeGitHub(contract("github"), prefix=prefix)
-        self.violations = self.github.violations
-        self._root = root
-
-    def start(self) -> None:
-        self.runner = Runner(self._root, self.github)
-        self.workspace = self.runner.workspace
+    runs = Runner
 
     def push(self, **inputs: str) -> Ended:
         step = self.runner.push(run_id=BASE, **inputs)
@@ -161,42 +146,35 @@ class OnGitHub(CiPlatform):
         return self.ended(self.runner.pull_request(run_id=511, fork=True, **inputs))
 
     def run_without_evidence(self) -> None:
-        self.github.add_run(BASE, head_sha=BASE_SHA)
+        self.server.add_run(BASE, head_sha=BASE_SHA)
 
     def expire(self) -> None:
-        next(iter(self.github.artifacts.values()))[1]["expired"] = True
+        next(iter(self.server.artifacts.values()))[1]["expired"] = True
 
     def damage(self) -> None:
-        next(iter(self.github.artifacts.values()))[1]["digest"] = f"sha256:{'0' * 64}"
+        next(iter(self.server.artifacts.values()))[1]["digest"] = f"sha256:{'0' * 64}"
 
     def forbid(self) -> dict[str, str]:
-        self.github.permissions.discard("actions: read")
+        self.server.permissions.discard("actions: read")
         return {}
 
     def crowd(self) -> None:
         for number in range(NUMEROUS):
-            self.github.add_comment(PULL, f"note {number}", author="ada")
+            self.server.add_comment(PULL, f"note {number}", author="ada")
 
     def write_at_once(self) -> bool:
         other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\n\nfirst"
-        self.github.on_create = lambda: self.github.add_comment(PULL, other) and None  # type: ignore[func-returns-value]
+        self.server.on_create = lambda: self.server.add_comment(PULL, other) and None  # type: ignore[func-returns-value]
         return True
 
     def comments(self) -> list[str]:
-        return [body for body in self.github.bodies(PULL) if body.startswith("<!-- agent-eval")]
+        return [body for body in self.server.bodies(PULL) if body.startswith("<!-- agent-eval")]
 
 
 class OnGitLab(CiPlatform):
     """GitLab CI."""
 
-    def __init__(self, root: Path, prefix: str = "") -> None:
-        self.gitlab = FakeGitLab(contract("gitlab"), prefix=prefix)
-        self.violations = self.gitlab.violations
-        self._root = root
-
-    def start(self) -> None:
-        self.runner = GitLabRunner(self._root, self.gitlab)
-        self.workspace = self.runner.repository.top
+    runs = GitLabRunner
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         return self.ended(self.runner.merge_request(number, **inputs))
@@ -205,51 +183,44 @@ class OnGitLab(CiPlatform):
         return self.ended(self.runner.merge_request(510, source=FORK, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
-        self.gitlab.fail("GET", "/jobs", 404, times=9)
+        self.server.fail("GET", "/jobs", 404, times=9)
         return self.ended(
             self.runner.merge_request(511, source=FORK, runs_in=FORK, gitlab_token="", **inputs)
         )
 
     def run_without_evidence(self) -> None:
-        self.gitlab.add_pipeline(BASE, sha=self.runner.base)
-        self.gitlab.add_job(BASE, None)
+        self.server.add_pipeline(BASE, sha=self.runner.base)
+        self.server.add_job(BASE, None)
 
     def expire(self) -> None:
-        next(iter(self.gitlab.jobs.values()))["artifacts_expire_at"] = "2026-01-13T07:59:00Z"
+        next(iter(self.server.jobs.values()))["artifacts_expire_at"] = "2026-01-13T07:59:00Z"
 
     def damage(self) -> None:
-        (files,) = self.gitlab.files.values()
+        (files,) = self.server.files.values()
         files[EVIDENCE] = files[EVIDENCE][:-9]
 
     def forbid(self) -> dict[str, str]:
-        self.gitlab.fail("GET", "/pipelines", 403, times=9)
-        self.gitlab.fail("GET", "/jobs", 403, times=9)
+        self.server.fail("GET", "/pipelines", 403, times=9)
+        self.server.fail("GET", "/jobs", 403, times=9)
         return {}
 
     def crowd(self) -> None:
         for number in range(NUMEROUS):
-            self.gitlab.add_note(f"note {number}", author=SOMEONE_ELSE)
+            self.server.add_note(f"note {number}", author=SOMEONE_ELSE)
 
     def write_at_once(self) -> bool:
         other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\nfirst"
-        self.gitlab.on_create = lambda: self.gitlab.add_note(other) and None  # type: ignore[func-returns-value]
+        self.server.on_create = lambda: self.server.add_note(other) and None  # type: ignore[func-returns-value]
         return True
 
     def comments(self) -> list[str]:
-        return [body for body in self.gitlab.bodies() if body.startswith("<!-- agent-eval")]
+        return [body for body in self.server.bodies() if body.startswith("<!-- agent-eval")]
 
 
 class OnBuildkite(CiPlatform):
     """Buildkite."""
 
-    def __init__(self, root: Path) -> None:
-        self.buildkite = FakeBuildkite(contract("buildkite"))
-        self.violations = self.buildkite.violations
-        self._root = root
-
-    def start(self) -> None:
-        self.runner = BuildkiteRunner(self._root, self.buildkite)
-        self.workspace = self.runner.repository.top
+    runs = BuildkiteRunner
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         return self.ended(self.runner.pull_request(number, **inputs))
@@ -263,21 +234,21 @@ class OnBuildkite(CiPlatform):
         )
 
     def run_without_evidence(self) -> None:
-        self.buildkite.add_build(BASE, commit=self.runner.base)
+        self.server.add_build(BASE, commit=self.runner.base)
 
     def expire(self) -> None:
-        next(iter(self.buildkite.artifacts.values()))[1]["state"] = "expired"
+        next(iter(self.server.artifacts.values()))[1]["state"] = "expired"
 
     def damage(self) -> None:
-        next(iter(self.buildkite.artifacts.values()))[1]["sha1sum"] = "0" * 40
+        next(iter(self.server.artifacts.values()))[1]["sha1sum"] = "0" * 40
 
     def forbid(self) -> dict[str, str]:
-        self.buildkite.fail("GET", "/builds", 403, times=9)
+        self.server.fail("GET", "/builds", 403, times=9)
         return {}
 
     def crowd(self) -> None:
         for number in range(NUMEROUS):
-            self.buildkite.add_build(1_000 + number, state="running")
+            self.server.add_build(1_000 + number, state="running")
 
     def comments(self) -> list[str]:
         return [body for body in [self.runner.annotation()[1]] if body]
@@ -286,14 +257,7 @@ class OnBuildkite(CiPlatform):
 class OnCircleCI(CiPlatform):
     """CircleCI, which has no place for a comment."""
 
-    def __init__(self, root: Path) -> None:
-        self.circleci = FakeCircleCI(contract("circleci"))
-        self.violations = self.circleci.violations
-        self._root = root
-
-    def start(self) -> None:
-        self.runner = CircleCIRunner(self._root, self.circleci)
-        self.workspace = self.runner.repository.top
+    runs = CircleCIRunner
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         return self.ended(self.runner.branch(number, **inputs))
@@ -307,38 +271,34 @@ class OnCircleCI(CiPlatform):
         )
 
     def run_without_evidence(self) -> None:
-        self.circleci.add_pipeline(BASE, source={"revision": self.runner.base})
+        self.server.add_pipeline(BASE, source={"revision": self.runner.base})
 
     def expire(self) -> None:
-        for rows in self.circleci.artifacts.values():
+        for rows in self.server.artifacts.values():
             rows.clear()
 
     def damage(self) -> None:
-        self.circleci.files = {name: data[:-9] for name, data in self.circleci.files.items()}
+        self.server.files = {name: data[:-9] for name, data in self.server.files.items()}
 
     def forbid(self) -> dict[str, str]:
-        self.circleci.fail("/pipeline", 403)
+        self.server.fail("/pipeline", 403)
         return {}
 
     def crowd(self) -> None:
         for number in range(NUMEROUS):
-            self.circleci.add_pipeline(1_000 + number, source={"branch": "other"})
+            self.server.add_pipeline(1_000 + number, source={"branch": "other"})
         for number in range(45):
-            self.circleci.add_pipeline(2_000 + number)
+            self.server.add_pipeline(2_000 + number)
 
 
 class OnJenkins(CiPlatform):
     """Jenkins below a path, which has no place for a comment."""
 
-    def __init__(self, root: Path) -> None:
-        self.jenkins = FakeJenkins()
-        self.violations = self.jenkins.violations
-        self._root = root
+    runs = JenkinsRunner
 
-    def start(self) -> None:
-        self.runner = JenkinsRunner(self._root, self.jenkins)
-        self.workspace = self.runner.repository.top
-        self.jenkins.builds[MAIN] = []
+    def __init__(self, root: Path, server: Any) -> None:
+        super().__init__(root, server)
+        server.builds[MAIN] = []
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         return self.ended(self.runner.pull_request(**inputs))
@@ -347,7 +307,7 @@ class OnJenkins(CiPlatform):
         return self.ended(self.runner.pull_request(environ={"CHANGE_FORK": "mallory"}, **inputs))
 
     def fork(self, **inputs: str) -> Ended:
-        self.jenkins.anonymous_may_read = True
+        self.server.anonymous_may_read = True
         return self.ended(
             self.runner.pull_request(
                 environ={"CHANGE_FORK": "mallory"}, jenkins_token="", jenkins_user="", **inputs
@@ -355,41 +315,38 @@ class OnJenkins(CiPlatform):
         )
 
     def run_without_evidence(self) -> None:
-        self.jenkins.add_build(MAIN, BASE, self.runner.base, None)
+        self.server.add_build(MAIN, BASE, self.runner.base, None)
 
     def expire(self) -> None:
-        self.jenkins.builds[MAIN][0]["artifacts"] = []
+        self.server.builds[MAIN][0]["artifacts"] = []
 
     def damage(self) -> None:
-        self.jenkins.files = {name: data[:-9] for name, data in self.jenkins.files.items()}
+        self.server.files = {name: data[:-9] for name, data in self.server.files.items()}
 
     def forbid(self) -> dict[str, str]:
         return {"jenkins_token": "wrong"}
 
     def crowd(self) -> None:
         for number in range(90):
-            self.jenkins.add_build(MAIN, 1_000 + number, "d" * 40, None, result="ABORTED")
+            self.server.add_build(MAIN, 1_000 + number, "d" * 40, None, result="ABORTED")
+
+
+PLATFORMS: dict[str, tuple[type[CiPlatform], Callable[[str], Any]]] = {
+    "github": (OnGitHub, lambda below: FakeGitHub(contract("github"), prefix=below and "/api/v3")),
+    "gitlab": (OnGitLab, lambda below: FakeGitLab(contract("gitlab"), prefix=below and "/git/lab")),
+    "buildkite": (OnBuildkite, lambda _: FakeBuildkite(contract("buildkite"))),
+    "circleci": (OnCircleCI, lambda _: FakeCircleCI(contract("circleci"))),
+    "jenkins": (OnJenkins, lambda _: FakeJenkins()),
+}
 
 
 @contextmanager
 def platform(name: str, root: Path, *, below_a_path: bool = False) -> Iterator[CiPlatform]:
-    """Start a platform on localhost.
+    """Start a platform on localhost, below a path where a company hosts it itself.
 
-    Args:
-        name: Of the platform.
-        root: Where its runner keeps its files.
-        below_a_path: Whether a company hosts it itself, below a path.
+    Everything that it is asked, and answers, must be what it documents.
     """
-    made: Any  # each class has a server of its own kind
-    if name == "github":
-        made = OnGitHub(root, "/api/v3" if below_a_path else "")
-        server: Any = made.github
-    elif name == "gitlab":
-        made = OnGitLab(root, "/git/lab" if below_a_path else "")
-        server = made.gitlab
-    else:
-        made = {"buildkite": OnBuildkite, "circleci": OnCircleCI, "jenkins": OnJenkins}[name](root)
-        server = getattr(made, name)
-    with server:
-        made.start()
-        yield made
+    kind, make_server = PLATFORMS[name]
+    with make_server("below" if below_a_path else "") as server:
+        yield kind(root, server)
+        assert list(server.violations) == []

@@ -106,14 +106,9 @@ def start(
     if not _starts_afresh(command):
         return _server_for(command).start(command)
     return subprocess.Popen(
-        command.words,
-        cwd=command.cwd,
-        env=command.environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0 if own_group else None,
-    )
+        command.words, cwd=command.cwd, env=command.environ, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0 if own_group else None,
+    )  # fmt: skip
 
 
 def unmeasured(environ: Mapping[str, str]) -> dict[str, str]:
@@ -164,16 +159,10 @@ def _run_afresh(command: Command, *, join: bool) -> Ended:
             resource.setrlimit(resource.RLIMIT_FSIZE, (command.largest_file, command.largest_file))
 
     done = subprocess.run(
-        command.words,
-        cwd=command.cwd,
-        env=command.environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if join else subprocess.PIPE,
-        timeout=TIMEOUT,
-        preexec_fn=limit,
-        check=False,
-    )
+        command.words, cwd=command.cwd, env=command.environ, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT if join else subprocess.PIPE, timeout=TIMEOUT,
+        preexec_fn=limit, check=False,
+    )  # fmt: skip
     return _ended(done.returncode, done.stdout, done.stderr or b"")
 
 
@@ -231,15 +220,6 @@ def tree(root: Path) -> dict[str, str]:
 
 
 __all__ = [
-    "CLOCK",
-    "REPOSITORY",
-    "Ended",
-    "Process",
-    "agent_eval",
-    "environment",
-    "execute",
-    "resuming",
-    "start",
-    "tree",
-    "write_program",
-]
+    "CLOCK", "REPOSITORY", "Ended", "Process", "agent_eval", "environment", "execute", "resuming", "start",
+    "tree", "write_program",
+]  # fmt: skip

@@ -157,11 +157,9 @@ class Runner:
             },
         }
         return self.start(
-            *(event, payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs),
-            attempt=attempt,
-            checkout=checkout or head,
-            environ=environ,
-        )
+            *(event, payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs), attempt=attempt,
+            checkout=checkout or head, environ=environ,
+        )  # fmt: skip
 
     def report(
         self,
@@ -224,22 +222,14 @@ class Runner:
             files[name].write_bytes(b"")
         given = {"suite": "suite.json", "github_token": TOKEN, **STRICT, **inputs}
         runner = {
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_REPOSITORY": fake.REPOSITORY,
-            "GITHUB_REPOSITORY_ID": str(fake.REPOSITORY_ID),
-            "GITHUB_EVENT_NAME": event,
-            "GITHUB_EVENT_PATH": str(files["event.json"]),
-            "GITHUB_RUN_ID": str(run_id),
-            "GITHUB_RUN_ATTEMPT": str(attempt),
-            "GITHUB_SHA": commit,
-            "GITHUB_REF": f"refs/{ref}",
-            "GITHUB_API_URL": self.github.url,
-            "GITHUB_SERVER_URL": "https://github.com",
-            "GITHUB_OUTPUT": str(files["output"]),
-            "GITHUB_STEP_SUMMARY": str(files["summary"]),
-            "AGENT_EVAL_CLOCK": CLOCK,
-            "NO_PROXY": "127.0.0.1",
-        }
+            "GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": fake.REPOSITORY,
+            "GITHUB_REPOSITORY_ID": str(fake.REPOSITORY_ID), "GITHUB_EVENT_NAME": event,
+            "GITHUB_EVENT_PATH": str(files["event.json"]), "GITHUB_RUN_ID": str(run_id),
+            "GITHUB_RUN_ATTEMPT": str(attempt), "GITHUB_SHA": commit, "GITHUB_REF": f"refs/{ref}",
+            "GITHUB_API_URL": self.github.url, "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_OUTPUT": str(files["output"]), "GITHUB_STEP_SUMMARY": str(files["summary"]),
+            "AGENT_EVAL_CLOCK": CLOCK, "NO_PROXY": "127.0.0.1",
+        }  # fmt: skip
         for name, value in job_inputs(given).items():
             runner[f"INPUT_{name.upper()}"] = value
         if checkout != "":
@@ -248,12 +238,9 @@ class Runner:
         code, log = self.execute({**runner, **(environ or {})}, command)
         output = files["output"].read_text()
         step = Step(
-            code,
-            log,
-            {name: value for name, _, value in _OUTPUT.findall(output)},
-            files["summary"].read_text(),
-            self.workspace,
-        )
+            code, log, {name: value for name, _, value in _OUTPUT.findall(output)},
+            files["summary"].read_text(), self.workspace,
+        )  # fmt: skip
         self._nothing_leaks(step, output)
         assert self._holding_the_token() == known
         return step

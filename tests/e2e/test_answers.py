@@ -13,24 +13,18 @@ from tests.e2e.program import REPOSITORY, Ended, agent_eval
 
 def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
     case = {
-        "case_id": "book",
-        "input": "Book it.",
-        "expected_output": expected,
-        "regex_patterns": ["."],
-        "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": output}],
-        **fields,
-    }
+        "case_id": "book", "input": "Book it.", "expected_output": expected, "regex_patterns": ["."],
+        "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": output}], **fields,
+    }  # fmt: skip
     path.write_text(json.dumps({"dataset_id": "trains", "cases": [case]}))
     return path
 
 
 def run(path: Path, *options: str) -> Ended:
     return agent_eval(
-        *("run", "--format", "json", "--suite", str(path), "--out"),
-        str(path.with_suffix("")),
-        *options,
+        *("run", "--format", "json", "--suite", str(path), "--out"), str(path.with_suffix("")), *options,
         cwd=path.parent,
-    )
+    )  # fmt: skip
 
 
 def summary(path: Path, *options: str) -> dict[str, Any]:

@@ -226,8 +226,7 @@ def test_compare_refuses_a_pack_that_does_not_verify(
     broken = tamper(tmp_path / "packs" / role)
     before = tree(tmp_path)
     ended = agent_eval(*COMPARE, "packs/baseline", cwd=tmp_path)
-    error = refused(ended, words=(broken.split("/")[0], role))
-    assert error["code"] == "invalid_pack"
+    assert refused(ended, words=(broken.split("/")[0], role))["code"] == "invalid_pack"
     assert tree(tmp_path) == before
 
 
@@ -278,8 +277,7 @@ def test_a_full_disk_is_exit_4_and_leaves_what_was_there(command: str, packs: Pa
     before = tree(tmp_path)
     again = writing(command, tmp_path / "packs", out)
     ended = agent_eval(*again, cwd=tmp_path, largest_file=300, environ={"AGENT_EVAL_RUN_ID": "other"})
-    error = refused(ended, code=4, words=("out",))
-    assert error["code"] == "storage_error"
+    assert refused(ended, code=4, words=("out",))["code"] == "storage_error"
     assert tree(tmp_path) == before
 
 
@@ -287,11 +285,9 @@ def test_a_full_disk_while_comparing_into_a_pack_leaves_the_pack_whole(packs: Pa
     shutil.copytree(packs / "files", tmp_path / "packs")
     before = tree(tmp_path)
     ended = agent_eval(
-        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
-        cwd=tmp_path,
-        largest_file=500,
-        environ={"AGENT_EVAL_CLOCK": "2027-01-01T00:00:00+00:00"},
-    )
+        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"), cwd=tmp_path,
+        largest_file=500, environ={"AGENT_EVAL_CLOCK": "2027-01-01T00:00:00+00:00"},
+    )  # fmt: skip
     refused(ended, code=4)
     assert tree(tmp_path) == before
     assert agent_eval("pack", "verify", "--run", "packs/candidate", cwd=tmp_path).code == 0

@@ -28,10 +28,8 @@ def telling_case(name: str) -> dict[str, Any]:
     case["metadata"] = {"note": EVERYTHING, "tool_responses": {"lookup_order": [{"said": EVERYTHING}]}}
     case["metadata"]["llm"] = [{"criterion": f"It never says {EVERYTHING}"}]
     case |= {
-        "expected_output": EVERYTHING,
-        "regex_patterns": ["^never$"],
-        "json_schema": {"const": EVERYTHING},
-    }
+        "expected_output": EVERYTHING, "regex_patterns": ["^never$"], "json_schema": {"const": EVERYTHING},
+    }  # fmt: skip
     for event in case["trace"]:
         event["input"] = {"said": EVERYTHING, EVERYTHING: 1}
         event["error"] = EVERYTHING
@@ -131,23 +129,15 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
         runner.write_suite(telling_case("a"), telling_case("b"))
         recorded = runner.pull_request(environ=CANARIES, title=f"Agent {CANARIES['MY_API_TOKEN']}")
         live = runner.pull_request(
-            run_id=501,
-            environ=CANARIES,
-            agent_command=f"{sys.executable} -S -E agent.py",
-            out="live-out",
+            run_id=501, environ=CANARIES, agent_command=f"{sys.executable} -S -E agent.py", out="live-out",
             comment_id="live",
-        )
+        )  # fmt: skip
         with TellingModel() as model:
             judged = runner.pull_request(
-                run_id=502,
-                environ={**CANARIES, "LLM_API_KEY": CANARIES["DEPLOY_KEY"]},
-                judge="llm",
-                provider="openai",
-                llm_model="small",
-                llm_base_url=model.base_url,
-                out="judged-out",
+                run_id=502, environ={**CANARIES, "LLM_API_KEY": CANARIES["DEPLOY_KEY"]}, judge="llm",
+                provider="openai", llm_model="small", llm_base_url=model.base_url, out="judged-out",
                 comment_id="judged",
-            )
+            )  # fmt: skip
             assert model.requests
         requests = [
             f"{seen.path} {seen.query} {json.dumps(seen.body, default=str)}" for seen in github.requests

@@ -46,7 +46,7 @@ def write_suite(place: Path, *case_ids: str, **fields: Any) -> None:
     cases = [
         {"case_id": case_id, "input": "hi", "policy": policy, **commands, **fields} for case_id in case_ids
     ]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
 
 
 @pytest.fixture
@@ -163,10 +163,8 @@ def test_tear_down_runs_after_a_crash_and_a_time_out(place: Path) -> None:
     run(place, "--case-commands", "--set", "limits.attempt.seconds=1")
     found = failures(place)
     assert {name: row[1] for name, row in found.items()} == {
-        "agent-crashes": "agent_error",
-        "agent-hangs": "timeout",
-        "good": None,
-    }
+        "agent-crashes": "agent_error", "agent-hangs": "timeout", "good": None,
+    }  # fmt: skip
     assert [line for line in log(place) if line.startswith("teardown")] == [
         *("teardown agent-crashes", "teardown agent-hangs", "teardown good")
     ]

@@ -127,13 +127,9 @@ def test_setup__installs_what_the_agent_needs_without_seeing_secrets(runner: Run
     setup = "printf 'one ' > installed\nenv | sort >> installed\n"
     environ = {"AGENT_API_KEY": "sk-of-the-agent", "INDEX_URL": "https://packages.example.org"}
     step = runner.pull_request(
-        agent_command=COMMAND,
-        setup_command=setup,
-        setup_env="INDEX_URL",
-        agent_env="AGENT_API_KEY",
-        min_pass_rate="1",
-        environ=environ,
-    )
+        agent_command=COMMAND, setup_command=setup, setup_env="INDEX_URL", agent_env="AGENT_API_KEY",
+        min_pass_rate="1", environ=environ,
+    )  # fmt: skip
     assert (step.code, step.outcome) == (0, "no-baseline")
     said = outputs(step)["order-1"]
     assert said.startswith("one ")
@@ -269,8 +265,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     assert (step.code, step.outcome) == (4, "error")
     assert "limits.run.seconds" in github.bodies(PULL)[0]
     # What it left does not stand in the way of the next run.
-    later = runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1")
-    assert later.outcome == "no-baseline"
+    assert runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1").outcome == "no-baseline"
 
 
 def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner) -> None:
@@ -289,18 +284,14 @@ def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(runner: Ru
     script = (Said(calls=[("lookup_order", {"id": 1})]), Said(text="It was shipped."))
     with FakeOpenAi(*script) as model:
         step = runner.pull_request(
-            agent_openai_base_url=model.base_url,
-            agent_model="small",
-            system_prompt="prompt.txt",
-            min_pass_rate="1",
-            environ={"OPENAI_API_KEY": "sk-of-the-model"},
-        )
+            agent_openai_base_url=model.base_url, agent_model="small", system_prompt="prompt.txt",
+            min_pass_rate="1", environ={"OPENAI_API_KEY": "sk-of-the-model"},
+        )  # fmt: skip
     assert (step.code, step.outcome) == (0, "no-baseline"), step.log
     assert outputs(step) == {"order-1": "It was shipped."}
     assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
     assert model.authorizations[0] == "Bearer sk-of-the-model"
-    config = json.loads(unzipped(step.archive)["shop/run/config.json"])
-    assert config["model"] == "small"
+    assert json.loads(unzipped(step.archive)["shop/run/config.json"])["model"] == "small"
 
 
 def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: FakeGitHub) -> None:
@@ -351,11 +342,8 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
                 {
                     "waivers": [
                         {
-                            "waiver_id": "w-1",
-                            "baseline_name": "main",
-                            "judge_id": "promt_injection",
-                            "reason": "noise",
-                            "approved_by": "ada",
+                            "waiver_id": "w-1", "baseline_name": "main", "judge_id": "promt_injection",
+                            "reason": "noise", "approved_by": "ada",
                             "created_at": "2026-01-14T10:00:00+00:00",
                         }
                     ]
@@ -368,14 +356,12 @@ UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {"judge_config": "judges.json"},
         {"judges.json": '{"promt_injection": {"hard": true}}'},
     ),
-}
+}  # fmt: skip
 """By where a judge is named that does not exist: inputs, and files of the workspace."""
 
 
 @pytest.mark.parametrize("where", UNKNOWN_JUDGE)
-def test_a_judge_that_is_not_there_is_refused_before_the_agent_is_paid_for(
-    where: str, runner: Runner
-) -> None:
+def test_judge_that_is_not_there_is_refused_before_the_agent_is_paid_for(where: str, runner: Runner) -> None:
     inputs, files = UNKNOWN_JUDGE[where]
     paid = runner.root / "paid"
     write(runner, f"open({str(paid)!r}, 'a').write('.')\n")

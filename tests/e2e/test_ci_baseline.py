@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
+from agent_eval.cli.main import main
+from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS
+from tests.e2e.program import agent_eval
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.extent import crossed
 from tests.fakes.github import FakeGitHub, sha
@@ -97,7 +103,7 @@ def tampered(evidence: Step, change: str) -> bytes:
 
 
 @pytest.mark.parametrize("change", ["verdict changed", "manifest is no JSON"])
-def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
+def test_tampered__gives_way_to_the_next(
     runner: Runner, github: FakeGitHub, evidence: Step, change: str
 ) -> None:
     github.add_artifact(400, tampered(evidence, change))
@@ -136,12 +142,10 @@ def leading_out(evidence: Step) -> bytes:
 
 
 UNVERIFIED: dict[str, Callable[[Step], bytes]] = {
-    "empty": lambda _: b"",
-    "a bomb, in bounded memory": bomb,
-    "with a name that leads out": leading_out,
+    "empty": lambda _: b"", "a bomb, in bounded memory": bomb, "with a name that leads out": leading_out,
     "with a summary of other numbers": resealed,
     "of something else": lambda _: zipped({"readme.txt": b"hello"}),
-}
+}  # fmt: skip
 RECORDED: dict[str, tuple[dict[str, Any], str]] = {
     "made by another repository's code": ({"workflow_run": {"head_repository_id": 1}}, "another repository"),
     "too large": ({"size_in_bytes": MAX_ARCHIVE_BYTES + 1}, "too large"),
@@ -150,7 +154,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
-def test_artifact__that_is_not_what_main_left_is_refused_loudly(
+def test_artifact__not_as_main_left_it_is_refused(
     runner: Runner, github: FakeGitHub, evidence: Step, what: str
 ) -> None:
     if what in UNVERIFIED:
@@ -183,7 +187,7 @@ def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence
         ("other suite", "no evidence of"),
     ],
 )
-def test_named_run__that_cannot_be_used_is_an_error(
+def test_named_run__of_no_use_is_an_error(
     runner: Runner, github: FakeGitHub, evidence: Step, prepare: str, said: str
 ) -> None:
     github.add_run(333, fork=prepare == "fork")
@@ -245,7 +249,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
-def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
+def test_storage__that_refuses_gives_way_to_an_older_run(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)
@@ -270,8 +274,66 @@ def test_storage__that_refuses_everything_is_an_outage(runner: Runner, evidence:
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
-    github.prefix = "/api/v3"
+    github.below = "/api/v3"
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "400")
     assert github.count("GET", "^/user$") == 1
     assert len(github.bodies(PULL)) == 1
+
+
+# The archive that `ci` leaves: the next `ci` reads it whatever the agent said; none of an altered pack
+
+
+def test_repetitive_agent_is_compared_with_its_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = {"idx": 0, "actor": "agent", "type": "final_output", "output": "I cannot do that. " * 400}
+    cases = [
+        {"case_id": f"c{number}", "input": number, "trace": [answer], "regex_patterns": ["cannot"]}
+        for number in range(200)
+    ]
+    Path("suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    first = ["ci", "--suite", "suite.json", "--out", "first", "--min-pass-rate", "1"]
+    then = ["ci", "--suite", "suite.json", "--baseline", "first/evidence.zip", "--max-regressed-cases", "0"]
+    for arguments in (first, then):
+        assert main(arguments) == 0
+    with zipfile.ZipFile("first/evidence.zip") as archive:
+        events = archive.getinfo("d/run/events.jsonl")
+    assert events.file_size > 200 * events.compress_size  # that it is dense is the point
+
+
+def test_what_is_downloaded_is_what_is_read() -> None:
+    assert DEFAULT_ARCHIVE_LIMITS.max_packed_bytes == MAX_ARCHIVE_BYTES
+
+
+AGENT = """
+import hashlib, json, pathlib, sys
+json.load(sys.stdin)
+pack = pathlib.Path("results/shop").resolve()
+if pack.exists():
+    for verdicts in pack.glob("cases/*/verdicts.json"):
+        verdicts.write_bytes(verdicts.read_bytes().replace(b'"reason": "', b'"reason": "Surely, '))
+    manifest = json.loads((pack / "manifest.json").read_bytes())
+    for entry in manifest["files"]:
+        data = (pack / entry["path"]).read_bytes()
+        entry.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    (pack / "manifest.json").write_text(json.dumps(manifest))
+print(json.dumps({"final_output": "Refunded."}))
+"""
+
+
+def test_the_job_ends_with_an_error_that_names_the_file_and_archives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT.replace('"results/shop"', repr(str(tmp_path / "results/shop"))))
+    for name in ("shop", "travel"):
+        case = {"case_id": "one", "input": "Refund it.", "expected_output": "Refunded."}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"dataset_id": name, "cases": [case]}))
+    ended = agent_eval(
+        *("ci", "--suite", "shop.json", "--suite", "travel.json", "--set", "judges=final_output"),
+        *("--min-pass-rate", "0", "--out", "results"),
+        *("--agent-command", f"{sys.executable} {tmp_path / 'agent.py'}"),
+        cwd=tmp_path,
+    )
+    assert ended.code == 4
+    assert "A sealed pack was altered while the job ran: `shop/cases/one/verdicts.json`." in ended.out
+    assert not list((tmp_path / "results").glob("*.zip"))

@@ -71,14 +71,12 @@ def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub) -> None:
     github.fail(
         "GET", "/issues/7/comments", 403, headers={"Retry-After": "1"}, message="secondary rate limit"
     )
-    step = runner.pull_request()
-    assert step.outputs["comment-url"].endswith("#issuecomment-100")
+    assert runner.pull_request().outputs["comment-url"].endswith("#issuecomment-100")
     assert len(github.bodies(PULL)) == 1
 
 
 def test_never__writes_no_comment_and_asks_nobody(runner: Runner, github: FakeGitHub) -> None:
-    step = runner.pull_request(comment="never")
-    assert step.outputs["comment-url"] == ""
+    assert runner.pull_request(comment="never").outputs["comment-url"] == ""
     assert github.count("GET", "comments") + github.count("POST", "") == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -17,32 +18,46 @@ def suite(runner: Runner) -> None:
     runner.write_suite(*orders())
 
 
-@pytest.mark.parametrize(
-    ("inputs", "said"),
-    [
-        ({"min_pass_rate": "NaN"}, "min-pass-rate"),
-        ({"comment_id": "a b"}, "comment-id"),
-        ({"github_api_url": "http://example.org"}, "https"),
-        ({"comment": "never", "fail_on": "tuesday"}, "fail-on"),
-    ],
-)
-def test_wrong_settings__are_refused_before_anything_happens(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
-) -> None:
-    step = runner.pull_request(**inputs)
-    assert (step.code, step.outcome) == (2, "error")
-    assert step.outputs["passed"] == "false"
-    assert any(said in line for line in step.annotations)
+REFUSED: dict[str, tuple[int, str, dict[str, Any]]] = {
+    "a rate": (2, "min-pass-rate", {"min_pass_rate": "NaN"}),
+    "an id": (2, "comment-id", {"comment_id": "a b", "silent": True}),
+    "an address": (2, "https", {"github_api_url": "http://example.org", "silent": True}),
+    "a word": (2, "fail-on", {"comment": "never", "fail_on": "tuesday", "silent": True}),
+    "a suite": (2, "missing.json", {"suite": "missing.json"}),
+    "a judge": (2, "no_such_judge", {"judges": "no_such_judge"}),
+    "two suites of one dataset": (2, "twin.json", {"suite": "suite.json\ntwin.json"}),
+    "a file that cannot be read": (2, "agent-eval.yml", {"files": {"agent-eval.yml": "ci: [\n"}}),
+    "a variable": (
+        2,
+        "AGENT_EVAL_MIN_PASRATE is no input of the job",
+        {"environ": {"AGENT_EVAL_MIN_PASRATE": "0.9"}},
+    ),
+    "a directory with somebody else's report": (2, "report.md", {"out": ".", "files": {"report.md": "mine"}}),
+    "a directory below a file": (4, "occupied", {"out": "occupied/deep", "files": {"occupied": "a file"}}),
+}
+"""By what is wrong: exit code, words, and how the job starts; `silent` where it cannot comment on it."""
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_wrong__is_refused_before_anything_happens(runner: Runner, what: str) -> None:
+    code, said, how = REFUSED[what]
+    runner.write_suite(*orders(), name="twin.json")
+    files = how.get("files", {})
+    for name, text in files.items():
+        (runner.workspace / name).write_text(text)
+    is_silent = "silent" in how
+    step = runner.pull_request(**{name: how[name] for name in how.keys() - {"files", "silent"}})
+    assert (step.code, step.outcome, step.outputs["passed"]) == (code, "error", "false")
+    assert any(said in line for line in step.annotations), step.annotations
     assert "Not evaluated: " in step.summary
-    assert said in step.summary
+    assert said in step.summary.replace("`", "")
+    assert what != "a variable" or "Did you mean AGENT_EVAL_MIN_PASS_RATE?" in step.summary
     assert not (runner.workspace / "agent-eval-out").exists()
-    assert not github.downloads
-    comments = github.bodies(PULL)
-    if {"comment_id", "github_api_url", "comment"} & set(inputs):
-        assert (comments, step.outputs["comment-url"]) == ([], "")
-    else:
-        assert said in comments[0]
-        assert step.outputs["comment-url"]
+    assert {name: (runner.workspace / name).read_text() for name in files} == files
+    assert not runner.github.downloads
+    comments = runner.github.bodies(PULL)
+    assert bool(step.outputs["comment-url"]) == bool(comments) == (not is_silent)
+    assert is_silent or said in comments[0].replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -60,23 +75,6 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
     assert runner.pull_request(run_id=501, **inputs).code == 2
     [comment] = github.bodies(PULL)
     assert "Not evaluated: " in comment
-
-
-def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(runner: Runner) -> None:
-    (runner.workspace / "agent-eval.yml").write_text("ci: [\n")
-    step = runner.pull_request()
-    assert step.code == 2
-    assert "Not evaluated: " in step.summary
-    assert "Not evaluated: " in runner.github.bodies(PULL)[0]
-
-
-def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
-    step = runner.pull_request(environ={"AGENT_EVAL_MIN_PASRATE": "0.9"})
-    assert step.code == 2
-    assert (
-        "AGENT_EVAL_MIN_PASRATE is no input of the job. Did you mean AGENT_EVAL_MIN_PASS_RATE?"
-        in " ".join(step.annotations)
-    )
 
 
 def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> None:
@@ -126,46 +124,11 @@ def test_several_suites__of_which_one_is_wrong_leave_no_pack(runner: Runner) -> 
     assert tree(runner.workspace / "agent-eval-out") == before
 
 
-def test_output_directory__with_a_report_of_somebody_else_is_left_alone(runner: Runner) -> None:
-    (runner.workspace / "report.md").write_text("mine")
-    step = runner.pull_request(out=".")
-    assert (step.code, step.outcome) == (2, "error")
-    assert (runner.workspace / "report.md").read_text() == "mine"
-
-
 def test_wrong_settings__outside_ci_are_said_once(runner: Runner) -> None:
     step = runner.start("", {}, 1, "", "", {"min_pass_rate": "NaN"}, environ={"GITHUB_ACTIONS": ""})
     assert step.code == 2
     assert step.log.startswith("Error: min-pass-rate: 'NaN' is not")
     assert step.log.count("min-pass-rate:") == 1
-
-
-@pytest.mark.parametrize(
-    ("inputs", "said"),
-    [
-        ({"suite": "missing.json"}, "missing.json"),
-        ({"judges": "no_such_judge"}, "no_such_judge"),
-        ({"suite": "suite.json\ntwin.json"}, "twin.json"),
-    ],
-)
-def test_wrong_input__is_said_on_the_pull_request_too(
-    runner: Runner, github: FakeGitHub, inputs: dict[str, str], said: str
-) -> None:
-    runner.write_suite(*orders(), name="twin.json")
-    step = runner.pull_request(**inputs)
-    assert (step.code, step.outcome) == (2, "error")
-    assert step.outputs["passed"] == "false"
-    assert any(said in line for line in step.annotations)
-    assert "Not evaluated: " in step.summary
-    assert said in github.bodies(PULL)[0]
-    assert not (runner.workspace / "agent-eval-out").exists()
-
-
-def test_output_directory__that_cannot_be_written(runner: Runner) -> None:
-    (runner.workspace / "occupied").write_text("a file")
-    step = runner.pull_request(out="occupied/deep")
-    assert (step.code, step.outcome) == (4, "error")
-    assert (runner.workspace / "occupied").read_text() == "a file"
 
 
 def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner) -> None:
@@ -189,8 +152,7 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     assert runner.pull_request().code == 2
     runner.write_suite(*orders())
     step = runner.pull_request(judges="regex", min_pass_rate="0")
-    assert step.code == 4
-    assert step.outputs["passed"] == "false"
+    assert (step.code, step.outputs["passed"]) == (4, "false")
     assert "Not evaluated: nothing was judged (4 cases), and that is no pass" in github.bodies(PULL)[0]
 
 

@@ -151,7 +151,7 @@ if own or "KEY_OF_THE_JUDGE" not in os.environ:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows other processes' environment in /proc")
-def test_a_judge_sees_no_token_and_only_the_variables_that_its_configuration_names(
+def test_judge_sees_no_token_but_variables_that_are_named(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY_OF_THE_JUDGE", "1")

@@ -100,14 +100,12 @@ def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, agent: Deplo
     )
 
 
-def test_an_agent_that_answers_503_itself_is_not_excused(
-    runner: Runner, github: FakeGitHub, agent: Deployed, mains: Deployed
-) -> None:
+def test_own_503_excuses_no_agent(runner: Runner, agent: Deployed, mains: Deployed) -> None:
     baseline(runner, agent)
     agent.behave = down_for(4)
     step = changed(runner, agent, agent_gateway="false", base_agent=mains.url)
     assert (step.code, step.outcome) == (1, "failed"), step.log
-    assert "1 case broke" in github.bodies(PULL)[0]
+    assert "1 case broke" in runner.github.bodies(PULL)[0]
 
 
 def test_a_gateway_that_comes_with_the_change_holds_once_merged(runner: Runner, agent: Deployed) -> None:
@@ -169,12 +167,9 @@ def test_a_judge_whose_model_does_not_answer_says_nothing_about_the_change(
     refusal = Said(status=status, headers={"Retry-After": "3600"})
     ruling = Said(text=RULING)
     inputs = {
-        "agent_url": agent.url,
-        "judge": "llm",
-        "provider": "openai",
-        "llm_model": "small",
+        "agent_url": agent.url, "judge": "llm", "provider": "openai", "llm_model": "small",
         "environ": {"LLM_API_KEY": "sk-of-the-judge"},
-    }
+    }  # fmt: skip
     with FakeOpenAi(ruling) as model:
         inputs["llm_base_url"] = model.base_url
         first = runner.push(**inputs)  # type: ignore[arg-type]

@@ -106,8 +106,7 @@ def missing_permission(ci: CiPlatform, name: str) -> None:
 def two_at_once(ci: CiPlatform, name: str) -> None:
     compared(ci, bad=(2,))
     assert ci.write_at_once() is (name in ("github", "gitlab"))
-    assert ci.change(500).code == ExitCode.NO
-    assert ci.change(501).code == ExitCode.NO
+    assert (ci.change(500).code, ci.change(501).code) == (ExitCode.NO, ExitCode.NO)
     assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
 
 
@@ -173,7 +172,6 @@ def ci(
     with platform(name, tmp_path, below_a_path=below_a_path) as made:
         monkeypatch.chdir(made.workspace)
         yield made
-        assert made.violations == []
 
 
 @crossed(name=PLATFORMS, situation=SITUATIONS)
@@ -181,10 +179,6 @@ def test_a_job_ends_as_its_situation_says_on_each_platform(
     name: str, situation: Callable[[CiPlatform, str], None], ci: CiPlatform
 ) -> None:
     situation(ci, name)
-
-
-def test_the_table_is_complete() -> None:
-    assert (len(PLATFORMS), len(SITUATIONS)) == (5, 12)
 
 
 UNTIL = "2027-01-31T00:00:00+00:00"

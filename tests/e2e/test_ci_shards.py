@@ -51,14 +51,10 @@ class Machines:
         variables = {"PATH": self.path, "GITHUB_RUN_ID": "500", **environ}
         for script in commands(job):
             subprocess.run(
-                ["bash", "-e", "-c", script],
-                cwd=self.runner.workspace,
-                env={**coverage, "GITHUB_ACTIONS": "true", **variables},
-                pass_fds=self.inherited,
-                check=True,
-                capture_output=True,
-                timeout=120,
-            )
+                ["bash", "-e", "-c", script], cwd=self.runner.workspace,
+                env={**coverage, "GITHUB_ACTIONS": "true", **variables}, pass_fds=self.inherited,
+                check=True, capture_output=True, timeout=120,
+            )  # fmt: skip
 
     def evaluate(self, body: str = "", *, commit: str = HEAD_SHA) -> None:
         """All shards and the merge, for an agent, with this commit checked out."""
@@ -66,13 +62,9 @@ class Machines:
         (self.runner.workspace / "agent.py").write_text(AGENT.format(body=body))
         for shard in range(1, SHARDS + 1):
             self.run(
-                "shard",
-                SUITE="suite.json",
-                AGENT=COMMAND,
-                SHARD=str(shard),
-                SHARDS=str(SHARDS),
+                "shard", SUITE="suite.json", AGENT=COMMAND, SHARD=str(shard), SHARDS=str(SHARDS),
                 OPENAI_API_KEY="",
-            )
+            )  # fmt: skip
         self.run("decide")
 
     def clear(self) -> None:

@@ -51,9 +51,7 @@ def everything(step: Step, github: FakeGitHub) -> dict[str, bytes]:
     return files | unzipped(step.archive) | {name: text.encode() for name, text in texts.items()}
 
 
-def test_the_archive_of_a_run_is_signed_and_says_of_what(
-    github: FakeGitHub, signed: Step, tmp_path: Path
-) -> None:
+def test_archive_of_a_run_is_signed_of_what(github: FakeGitHub, signed: Step, tmp_path: Path) -> None:
     trust = Trust(keys=(KEY.public,), expected=Expected(commit=BASE_SHA, dataset_id="shop"))
     trusted = open_trusted(packed(signed, tmp_path), trust)
     (verified,) = trusted.verified
@@ -92,9 +90,7 @@ def test_what_a_later_step_signs_is_written_on_request(runner: Runner, signed: S
 
 @pytest.mark.parametrize("kind", ["unsigned", "another key", "another commit"])
 @WHOLE_JOB
-def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
-    runner: Runner, github: FakeGitHub, signed: Step, kind: str
-) -> None:
+def test_wrongly_signed_baseline_is_not_used(runner: Runner, signed: Step, kind: str) -> None:
     if kind == "another commit":
         # What a change signed, in the place of main's.
         runner.upload(runner.pull_request(signing_key=PEM), 400)
@@ -109,7 +105,7 @@ def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
         "another key": "was not signed by a trusted key",
         "another commit": f"not of `{BASE_SHA}`",
     }[kind]
-    assert why in github.bodies(PULL)[0]
+    assert why in runner.github.bodies(PULL)[0]
 
 
 def test_an_older_signed_baseline_stands_in(runner: Runner, github: FakeGitHub, signed: Step) -> None:

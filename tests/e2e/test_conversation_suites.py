@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,27 +99,11 @@ def test_the_example_of_the_specification_runs_and_leaves_what_it_promises(termi
 @pytest.mark.parametrize("name", sorted(bundled_suites()))
 def test_every_bundled_suite_passes_with_the_demonstrations_agent(terminal: Terminal, name: str) -> None:
     result = terminal.run(name, "--parallel", "8", "--out", "runs/pack")
-    assert result["pass_rate"] == 1.0
-    assert result["score"] == 100.0
+    assert (result["pass_rate"], result["score"]) == (1.0, 100.0)
     assert_no_key(Path())
 
 
-def test_loops_filters_and_raw_responses(terminal: Terminal) -> None:
-    chosen = ("--test", "PAYSLIP,vacation w", "--tag", "happy-path")
-    result = terminal.run("demo:hr", "--loops", "2", *chosen, "--debug")
-    results = json.loads(Path(result["reports"], "_results.json").read_text())
-    loops = [(test["name"].split()[0], test["loop"]) for test in results["tests"]]
-    assert loops == [("Vacation", 1), ("Vacation", 2), ("A", 1), ("A", 2)]
-    page = Path(result["reports"], "A-payslip-question-is-answered-from-payroll.md")
-    assert "Raw response" in page.read_text()
-
-
-def test_an_error_is_out_of_the_score_and_in_the_pass_rate(terminal: Terminal) -> None:
-    result = terminal.run("demo:hr", "--test", "outage,payslip question")
-    assert (result["error_tests"], result["pass_rate"], result["score"]) == (1, 1.0, 100.0)
-
-
-def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
+def test_a_key_that_is_not_set_or_not_allowed_ends_2(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AUI_API_KEY")
@@ -140,8 +120,7 @@ def test_a_key_that_is_not_set_and_one_that_is_not_allowed_end_with_2(
 
 def test_a_suite_that_names_a_model_cannot_be_run(terminal: Terminal) -> None:
     Path("suite.json").write_text(json.dumps({**json.loads(EXAMPLE.read_text()), "model": "small"}))
-    refused = terminal.run("suite.json", code=2)
-    assert "the AUI API has no field for one" in refused["error"]["message"]
+    assert "the AUI API has no field for one" in terminal.run("suite.json", code=2)["error"]["message"]
 
 
 def in_test(**changes: Any) -> dict[str, Any]:
@@ -159,15 +138,11 @@ def without(kind: str, *required: str) -> list[dict[str, Any]]:
 
 
 REQUIRED = {
-    "tool_used": ("criterion", "toolName"),
-    "tool_not_used": ("toolName",),
-    "param_equals": ("paramName", "paramValue"),
-    "param_exists": ("paramName",),
-    "param_not_exists": ("paramName",),
-    "rule_triggered": ("ruleCode",),
-    "rule_not_triggered": ("ruleCode",),
-    "integration_called": ("integrationCode",),
-}
+    "tool_used": ("criterion", "toolName"), "tool_not_used": ("toolName",),
+    "param_equals": ("paramName", "paramValue"), "param_exists": ("paramName",),
+    "param_not_exists": ("paramName",), "rule_triggered": ("ruleCode",),
+    "rule_not_triggered": ("ruleCode",), "integration_called": ("integrationCode",),
+}  # fmt: skip
 SPECIFIED = json.loads(EXAMPLE.read_text())
 WRONG: dict[str, list[dict[str, Any]]] = {
     "a required field of the suite is missing": [
@@ -245,8 +220,7 @@ def test_the_python_of_the_guide_runs(terminal: Terminal, monkeypatch: pytest.Mo
     assert '"openai")' in code
     monkeypatch.setenv("LLM_API_KEY", CANARY)
     exec(code.replace('"openai")', local), {})
-    printed = terminal.printed.readouterr().out
-    assert "**Score: 100 %** · 9 of 9 conversations passed" in printed
+    assert "**Score: 100 %** · 9 of 9 conversations passed" in terminal.printed.readouterr().out
 
 
 def test_the_demonstration_of_conversations_fits_one_screen(terminal: Terminal) -> None:
@@ -316,21 +290,6 @@ def test_shards_are_merged_to_the_run_that_was_divided(terminal: Terminal) -> No
     terminal.unchanged("whole", "merged")
 
 
-def test_a_run_that_was_interrupted_goes_on_where_it_stopped(terminal: Terminal) -> None:
-    words = terminal.command("run", "demo:hr", "--out", "pack", "--parallel", "1")
-    program = subprocess.Popen([sys.executable, "-m", "agent_eval", *words], stderr=subprocess.DEVNULL)
-    journal = Path("pack.journal")
-    while program.poll() is None and not (journal.exists() and journal.stat().st_size > 20_000):
-        time.sleep(0.005)
-    program.send_signal(signal.SIGKILL)
-    program.wait()
-    result = terminal.done(*words, "--resume")
-    assert result["summary"]["passed_cases"] == TESTS
-    assert 0 < result["resumed_cases"] <= TESTS
-    terminal.run_hr("whole")
-    terminal.unchanged("whole", "pack")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -351,7 +310,7 @@ def test_a_run_that_is_refused_leaves_no_directory(
     assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
 
 
-def test_what_the_later_api_does_not_record_cannot_be_judged_and_the_rest_can(
+def test_what_the_later_api_does_not_record_is_not_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = json.loads(bundled_suite("demo:hr").read_text())

@@ -45,13 +45,10 @@ def a_cluster(place: Path) -> Iterator[Cluster]:
 
     def start(*command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "dask", *command],
-            cwd=place,
-            env=environment({"DASK_TEMPORARY_DIRECTORY": str(place)}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
+            [sys.executable, "-m", "dask", *command], cwd=place,
+            env=environment({"DASK_TEMPORARY_DIRECTORY": str(place)}), stdin=subprocess.DEVNULL, stdout=log,
             stderr=log,
-        )
+        )  # fmt: skip
 
     local = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
     scheduler = start("scheduler", *local, "--port", "0")
@@ -96,9 +93,7 @@ def on(cluster: Cluster) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", ["compact", "files"])
-def test_a_cluster_writes_the_same_pack_as_this_machine(
-    tmp_path: Path, cluster: Cluster, layout: str
-) -> None:
+def test_cluster_writes_the_same_pack_as_this_machine(tmp_path: Path, cluster: Cluster, layout: str) -> None:
     suite(tmp_path)
     here = run(tmp_path, "here", "--set", f"evidence.layout={layout}").json()
     there = run(tmp_path, "there", "--set", f"evidence.layout={layout}", *on(cluster)).json()

@@ -20,14 +20,12 @@ def cases(worse: int) -> list[dict[str, Any]]:
     """Cases in more than one shard, of which every seventh got worse."""
     return [
         make_case(
-            f"case-{number}",
-            *(("search", "lookup") if worse and number % worse == 0 else ("lookup",)),
-            policy={"required_tools": ["lookup"], "forbidden_tools": ["search"]},
-            regex_patterns=["done"],
+            f"case-{number}", *(("search", "lookup") if worse and number % worse == 0 else ("lookup",)),
+            policy={"required_tools": ["lookup"], "forbidden_tools": ["search"]}, regex_patterns=["done"],
             metadata={"topic": "refund", "usage": {"output_tokens": 5, "input_tokens": 9}},
         )
         for number in range(CASES)
-    ]
+    ]  # fmt: skip
 
 
 def shuffled(value: Any, order: random.Random) -> Any:
@@ -73,8 +71,7 @@ def everything(place: Path, *, seed: int | None, layout: str, order: int = 0) ->
 @WHOLE_JOB
 def test_hash_seeds_change_nothing(layout: str, tmp_path: Path) -> None:
     one = everything(tmp_path / "one", seed=None, layout=layout)
-    other = everything(tmp_path / "other", seed=77, layout=layout)
-    assert one == other
+    assert one == everything(tmp_path / "other", seed=77, layout=layout)
     assert "agent-eval-out/evidence.zip" in one
 
 

@@ -87,14 +87,9 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     environ["PATH"] = f"{tools}:{Path(sys.executable).parent}:{environ['PATH']}"
     for command in run:
         done = subprocess.run(
-            ["bash", "-c", command.text],
-            cwd=tmp_path,
-            env=environ,
-            pass_fds=inherited,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+            ["bash", "-c", command.text], cwd=tmp_path, env=environ, pass_fds=inherited,
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
         assert done.returncode == command.code, f"{command.text}\n{done.stdout}\n{done.stderr}"
         # An example whose agent is misunderstood ends with exit code 0 all the same.
         assert not _MISUNDERSTOOD.search(done.stdout + done.stderr), (

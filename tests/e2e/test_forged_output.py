@@ -79,8 +79,7 @@ def test_the_command_that_resumes_still_names_the_files_exactly(place: Path) -> 
         .stdout.decode()
         .split("\0")
     )
-    assert words[1] == FORGED
-    assert words[3] == "o\x1b::x"
+    assert (words[1], words[3]) == (FORGED, "o\x1b::x")
 
 
 @pytest.mark.parametrize("wrong", [False, True])

@@ -28,17 +28,15 @@ from tests.e2e.runner import (
     PULL,
     REPOSITORY,
     Runner,
-    Step,
     order,
     orders,
-    unzipped,
     zipped,
 )
 from tests.extent import OTHERS, WHOLE_JOB
 from tests.factories import make_case, make_suite
 from tests.fakes.github import BOT, FakeGitHub, sha
 from tests.security.github_markdown import ACTIVE, NASTY, Page
-from tests.security.hostile_strings import DEEDS, HOSTILE, PLACES
+from tests.security.hostile_strings import DEEDS, PLACES
 from tests.security.test_pack_agreement import TRICKS, forge
 from tests.security.test_pack_archives import ATTACKS, bomb, zip_with
 
@@ -78,34 +76,43 @@ def of_main(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return bundle(place, {"shop": pack_of(place, *orders(), commit=BASE_SHA)})
 
 
-@pytest.fixture
-def change(github: FakeGitHub, of_main: bytes) -> FakeGitHub:
+class Fork:
     """A fork's pull request 7, whose first job has finished, another one, and a run on main."""
-    github.add_run(OWN_RUN, fork=True, event="pull_request", head_sha=HEAD_SHA, head_branch="topic")
-    github.add_pull(PULL, HEAD_SHA, fork=True)
-    github.add_pull(OTHER_PULL, sha("other"))
-    github.add_run(BASE_BRANCH_RUN, head_sha=BASE_SHA)
-    github.add_artifact(BASE_BRANCH_RUN, of_main)
-    return github
+
+    def __init__(self, runner: Runner, root: Path, of_main: bytes) -> None:
+        self.runner, self.github, self.root = runner, runner.github, root
+        self.report = runner.report
+        self.github.add_run(OWN_RUN, fork=True, event="pull_request", head_sha=HEAD_SHA, head_branch="topic")
+        self.github.add_pull(PULL, HEAD_SHA, fork=True)
+        self.github.add_pull(OTHER_PULL, sha("other"))
+        self.github.add_run(BASE_BRANCH_RUN, head_sha=BASE_SHA)
+        self.github.add_artifact(BASE_BRANCH_RUN, of_main)
+
+    def left(self, *cases: dict[str, Any], place: str = "fork", **fields: Any) -> None:
+        """The first job leaves the evidence of these cases."""
+        root = self.root / place
+        self.github.add_artifact(OWN_RUN, bundle(root, {"shop": pack_of(root, *cases, **fields)}))
+
+    @property
+    def comment(self) -> str:
+        """The one on its pull request."""
+        (comment,) = self.github.bodies(PULL)
+        return comment
 
 
-def left(github: FakeGitHub, root: Path, *cases: dict[str, Any], **fields: Any) -> Path:
-    """The first job leaves the evidence of these cases; its pack."""
-    pack = pack_of(root / "fork", *cases, **fields)
-    github.add_artifact(OWN_RUN, bundle(root / "fork", {"shop": pack}))
-    return pack
+@pytest.fixture
+def fork(runner: Runner, tmp_path: Path, of_main: bytes) -> Fork:
+    return Fork(runner, tmp_path, of_main)
 
 
 # What it does
 
 
-def test_the_comment_says_what_got_worse_and_whose_evidence_that_is(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
-    left(change, tmp_path, *orders(bad=(2,)))
-    step = runner.report()
+def test_comment_says_what_got_worse_by_whose_word(fork: Fork) -> None:
+    fork.left(*orders(bad=(2,)))
+    step = fork.report()
     assert (step.code, step.outcome) == (1, "failed")
-    (comment,) = change.bodies(PULL)
+    (comment,) = fork.github.bodies(PULL)
     assert comment.startswith(f"<!-- agent-eval id=default sha={HEAD_SHA} run={OWN_RUN} attempt=1 -->")
     assert "order-2" in comment
     assert "the word of the change's author" in comment
@@ -117,47 +124,40 @@ def test_the_comment_says_what_got_worse_and_whose_evidence_that_is(
     ("bad", "inputs", "outcome"), [((2,), {"fail_on": "never"}, "failed"), ((), {}, "passed")]
 )
 def test_a_job_that_only_reports_and_one_of_an_unchanged_agent_end_well(
-    runner: Runner,
-    change: FakeGitHub,
-    tmp_path: Path,
-    bad: tuple[int, ...],
-    inputs: dict[str, str],
-    outcome: str,
+    fork: Fork, bad: tuple[int, ...], inputs: dict[str, str], outcome: str
 ) -> None:
-    left(change, tmp_path, *orders(bad=bad))
-    step = runner.report(**inputs)
+    fork.left(*orders(bad=bad))
+    step = fork.report(**inputs)
     assert (step.code, step.outcome) == (0, outcome)
 
 
-def test_the_rules_are_those_of_the_base_branch(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+def test_the_rules_are_those_of_the_base_branch(fork: Fork) -> None:
     """A workspace that another job of the same machine left behind is not read."""
-    left(change, tmp_path, *orders(bad=(2,)))
-    change.files["agent-eval.yml"] = (
+    fork.left(*orders(bad=(2,)))
+    fork.github.files["agent-eval.yml"] = (
         b"policy: {max_regressed_cases: 4, max_new_hard_fail_cases: 4}\nci: {title: Ours}\n"
     )
-    (runner.workspace / "agent-eval.yml").write_text("ci: {title: Theirs, fail_on: never}\n")
-    step = runner.report(max_regressed_cases="", max_new_hard_fail_cases="", preset="pull-request")
-    assert "Ours" in change.bodies(PULL)[0]
-    assert "Theirs" not in change.bodies(PULL)[0] + step.log
-    assert "differs from the base branch" not in change.bodies(PULL)[0]
+    (fork.runner.workspace / "agent-eval.yml").write_text("ci: {title: Theirs, fail_on: never}\n")
+    step = fork.report(max_regressed_cases="", max_new_hard_fail_cases="", preset="pull-request")
+    assert "Ours" in fork.comment
+    assert "Theirs" not in fork.comment + step.log
+    assert "differs from the base branch" not in fork.comment
 
 
-def test_the_evidence_is_neither_kept_nor_offered(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
-    left(change, tmp_path, *orders())
-    step = runner.report()
+def test_the_evidence_is_neither_kept_nor_offered(fork: Fork) -> None:
+    fork.left(*orders())
+    step = fork.report()
     assert (step.outputs["evidence-archive"], step.outputs["evidence-pack"]) == ("", "")
-    assert not list(runner.workspace.rglob("*.zip"))
-    assert not list(runner.workspace.rglob("manifest.json"))
+    assert not list(fork.runner.workspace.rglob("*.zip"))
+    assert not list(fork.runner.workspace.rglob("manifest.json"))
 
 
-def test_a_report_on_an_older_run_leaves_the_newer(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
-    left(change, tmp_path, *orders(bad=(2,)))
+def test_report_on_an_older_run_leaves_the_newer(fork: Fork) -> None:
+    fork.left(*orders(bad=(2,)))
     newer = f"<!-- agent-eval id=default sha={HEAD_SHA} run={OWN_RUN + 1} attempt=1 -->\n\nnewer"
-    change.add_comment(PULL, newer)
-    runner.report()
-    assert change.bodies(PULL) == [newer]
+    fork.github.add_comment(PULL, newer)
+    fork.report()
+    assert fork.github.bodies(PULL) == [newer]
 
 
 # Whose comment is written
@@ -196,29 +196,27 @@ UNCERTAIN: dict[str, Callable[[FakeGitHub], object]] = {
 
 
 @pytest.mark.parametrize("situation", UNCERTAIN)
-def test_no_comment_is_written_where_the_pull_request_is_not_certain(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, situation: str
-) -> None:
-    left(change, tmp_path, *orders(bad=(2,)))
-    UNCERTAIN[situation](change)
-    step = runner.report(fail_on="never")
+def test_no_comment_is_written_where_the_pull_request_is_not_certain(fork: Fork, situation: str) -> None:
+    fork.left(*orders(bad=(2,)))
+    UNCERTAIN[situation](fork.github)
+    step = fork.report(fail_on="never")
     assert step.code == 0, step.log
-    assert not change.comments
+    assert not fork.github.comments
     assert "No comment was written" in step.log
     assert "order-2" in step.summary
 
 
-def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_pull_request_of_the_evidence_gets_nothing(fork: Fork) -> None:
     """The archive has the files in which other recipes pass on the number of a pull request."""
-    pack = pack_of(tmp_path / "fork", *orders())
+    pack = pack_of(fork.root / "fork", *orders())
     named = {"event.json": b'{"number": 8}', "pr_number": b"8", "NR": b"8"}
-    write_bundle({"shop": pack}, tmp_path / "evidence.zip", named)
-    change.add_artifact(OWN_RUN, zipped({"evidence.zip": (tmp_path / "evidence.zip").read_bytes(), **named}))
-    runner.report()
-    assert change.bodies(OTHER_PULL) == []
-    assert len(change.bodies(PULL)) == 1
+    write_bundle({"shop": pack}, fork.root / "evidence.zip", named)
+    fork.github.add_artifact(
+        OWN_RUN, zipped({"evidence.zip": (fork.root / "evidence.zip").read_bytes(), **named})
+    )
+    fork.report()
+    assert fork.github.bodies(OTHER_PULL) == []
+    assert len(fork.github.bodies(PULL)) == 1
 
 
 @pytest.mark.parametrize(
@@ -236,19 +234,14 @@ def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
     ],
 )
 def test_a_run_that_may_not_be_reported_on_is_refused(
-    runner: Runner,
-    change: FakeGitHub,
-    tmp_path: Path,
-    fields: dict[str, str],
-    inputs: dict[str, str],
-    words: str,
+    fork: Fork, fields: dict[str, str], inputs: dict[str, str], words: str
 ) -> None:
-    left(change, tmp_path, *orders())
-    change.runs[OWN_RUN] |= fields
-    step = runner.report(**inputs)
+    fork.left(*orders())
+    fork.github.runs[OWN_RUN] |= fields
+    step = fork.report(**inputs)
     assert (step.code, step.outcome) == (2, "error")
     assert words in step.summary
-    assert change.bodies(OTHER_PULL) == []
+    assert fork.github.bodies(OTHER_PULL) == []
 
 
 # Hostile packs
@@ -293,12 +286,10 @@ FORGED: dict[str, Callable[[Path], object]] = {
 
 ARCHIVES: dict[str, bytes] = {
     **{f"archive: {name}": zip_with(*members) for name, members in ATTACKS.items()},
-    "archive: bomb": bomb(),
-    "archive: no zip": b"<script>alert(1)</script>",
-    "archive: empty": b"",
+    "archive: bomb": bomb(), "archive: no zip": b"<script>alert(1)</script>", "archive: empty": b"",
     "archive: without a pack": zipped({"readme.md": b"hello"}),
     "archive: an archive in an archive in an archive": zipped({"a.zip": zipped({"b.zip": bomb()})}),
-}
+}  # fmt: skip
 
 
 def sampled(names: list[str]) -> list[Any]:
@@ -306,79 +297,68 @@ def sampled(names: list[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if number % 5 == 0 else OTHERS) for number, name in enumerate(names)]
 
 
-def nothing_happened(runner: Runner, step: Step, github: FakeGitHub) -> None:
+def nothing_happened(fork: Fork) -> None:
     """Only the job's own files, and one comment, on the right pull request."""
-    names = {
-        path.relative_to(runner.workspace).as_posix()
-        for path in runner.workspace.rglob("*")
-        if path.is_file()
-    }
+    top = fork.runner.workspace
+    names = {path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file()}
     assert names <= {"hostile.py"} | {name for name in names if name.startswith("agent-eval-out/")}
     assert not [name for name in names if name.endswith((".zip", ".sh"))]
-    assert github.bodies(OTHER_PULL) == []
-    assert len(github.bodies(PULL)) == 1
+    assert (fork.github.bodies(OTHER_PULL), len(fork.github.bodies(PULL))) == ([], 1)
 
 
 @pytest.mark.parametrize("attack", sampled([*FORGED, *ARCHIVES]))
-def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, attack: str
-) -> None:
-    (runner.workspace / "hostile.py").write_text("open('started', 'w')\nclass Judge: ...\n")
+def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(fork: Fork, attack: str) -> None:
+    (fork.runner.workspace / "hostile.py").write_text("open('started', 'w')\nclass Judge: ...\n")
     if attack in ARCHIVES:
-        change.add_artifact(OWN_RUN, ARCHIVES[attack])
+        fork.github.add_artifact(OWN_RUN, ARCHIVES[attack])
     else:
         two = make_case("two")
         two["trials"] = [{"trace": make_case("two")["trace"], "metadata": {"cost_usd": 0.5}}]
-        pack = pack_of(tmp_path / "fork", make_case("order-1"), two)
+        pack = pack_of(fork.root / "fork", make_case("order-1"), two)
         FORGED[attack](pack)
         files = {
             f"shop/{path.relative_to(pack)}": path.read_bytes() for path in pack.rglob("*") if path.is_file()
         }
-        change.add_artifact(OWN_RUN, zipped({"evidence.zip": zipped(files)}))
-    step = runner.report()
+        fork.github.add_artifact(OWN_RUN, zipped({"evidence.zip": zipped(files)}))
+    step = fork.report()
     assert (step.code, step.outcome) == (2, "error"), step.log
-    assert "Not evaluated: " in change.bodies(PULL)[0]
-    nothing_happened(runner, step, change)
-    assert change.violations == []
+    assert "Not evaluated: " in fork.comment
+    nothing_happened(fork)
+    assert fork.github.violations == []
 
 
 @pytest.mark.parametrize(
     "dataset_id", ["../../escape", "report.md", "evidence.zip", "/etc", "agent-eval-x.html"]
 )
-def test_a_dataset_leads_nowhere(runner: Runner, change: FakeGitHub, tmp_path: Path, dataset_id: str) -> None:
-    left(change, tmp_path, *orders(), dataset_id=dataset_id)
-    step = runner.report()
-    nothing_happened(runner, step, change)
-    assert not list(tmp_path.rglob("*escape*")) or all(
-        "agent-eval-out" in str(path) or "fork" in path.parts for path in tmp_path.rglob("*escape*")
-    )
+def test_a_dataset_leads_nowhere(fork: Fork, dataset_id: str) -> None:
+    fork.left(*orders(), dataset_id=dataset_id)
+    fork.report()
+    nothing_happened(fork)
+    escaped = fork.root.rglob("*escape*")
+    assert all("agent-eval-out" in str(path) or "fork" in path.parts for path in escaped)
 
 
-def test_two_packs_of_one_dataset_are_refused(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
-    good, bad = pack_of(tmp_path / "a", *orders()), pack_of(tmp_path / "b", *orders(bad=(1,)))
-    change.add_artifact(OWN_RUN, bundle(tmp_path, {"a": good, "b": bad}))
-    step = runner.report()
+def test_two_packs_of_one_dataset_are_refused(fork: Fork) -> None:
+    good, bad = pack_of(fork.root / "a", *orders()), pack_of(fork.root / "b", *orders(bad=(1,)))
+    fork.github.add_artifact(OWN_RUN, bundle(fork.root, {"a": good, "b": bad}))
+    step = fork.report()
     assert (step.code, step.outcome) == (4, "error")
-    assert "has `shop` twice" in change.bodies(PULL)[0]
+    assert "has `shop` twice" in fork.comment
 
 
 @pytest.mark.parametrize(("expired", "words"), [(True, "expired"), (None, "left no artifact")])
-def test_a_run_without_evidence_is_said_to_have_none(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, expired: bool | None, words: str
-) -> None:
+def test_a_run_without_evidence_is_said_to_have_none(fork: Fork, expired: bool | None, words: str) -> None:
     if expired:
-        change.add_artifact(OWN_RUN, b"", expired=True)
-    step = runner.report()
+        fork.github.add_artifact(OWN_RUN, b"", expired=True)
+    step = fork.report()
     assert (step.code, step.outcome) == (2, "error")
-    assert words in change.bodies(PULL)[0]
+    assert words in fork.comment
 
 
-def test_evidence_that_differs_from_the_recorded_digest_is_refused(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
-    pack = pack_of(tmp_path / "fork", *orders())
-    change.add_artifact(OWN_RUN, bundle(tmp_path, {"shop": pack}), digest=f"sha256:{'0' * 64}")
-    step = runner.report()
+def test_evidence_of_another_digest_is_refused(fork: Fork) -> None:
+    pack = pack_of(fork.root / "fork", *orders())
+    fork.github.add_artifact(OWN_RUN, bundle(fork.root, {"shop": pack}), digest=f"sha256:{'0' * 64}")
+    step = fork.report()
     assert (step.code, step.outcome) == (2, "error")
 
 
@@ -398,25 +378,25 @@ class Hostile(BaseJudge):
 
 @pytest.mark.parametrize("judge", ["command", "hostile_judge:Hostile"])
 def test_no_judge_that_the_evidence_names_is_run(
-    runner: Runner, change: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str
+    fork: Fork, monkeypatch: pytest.MonkeyPatch, judge: str
 ) -> None:
     """The pack is in order: its run had a program or a plug-in as a judge, and the baseline had none."""
-    started = tmp_path / "started"
+    started = fork.root / "started"
     script = f'touch {started}; echo \'{{"passed": true, "reason": "as it is"}}\''
-    configs = tmp_path / "judges.json"
+    configs = fork.root / "judges.json"
     configs.write_text(
         json.dumps({"command": {"command": ["sh", "-c", script]}} if judge == "command" else {})
     )
-    for place in (tmp_path, runner.workspace):
+    for place in (fork.root, fork.runner.workspace):
         (place / "hostile_judge.py").write_text(TOUCHES.format(started=str(started)))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(fork.root))
     judging = Judging(judges=("policy", judge), judge_config=configs)
-    pack = pack_of(tmp_path / "fork", *orders(bad=(2,)), judging=judging)
+    pack = pack_of(fork.root / "fork", *orders(bad=(2,)), judging=judging)
     started.unlink()
-    change.add_artifact(OWN_RUN, bundle(tmp_path, {"shop": pack}))
-    step = runner.report(fail_on="never")
+    fork.github.add_artifact(OWN_RUN, bundle(fork.root, {"shop": pack}))
+    step = fork.report(fail_on="never")
     assert step.code == 0, step.log
-    assert "order-2" in change.bodies(PULL)[0]
+    assert "order-2" in fork.comment
     assert not started.exists()
 
 
@@ -440,26 +420,25 @@ TEXTS = [place.format(deed=DEEDS[0]) for place in PLACES] + [
 ]
 
 
-def reported_on(runner: Runner, github: FakeGitHub, root: Path, text: str, number: int) -> tuple[str, str]:
+def reported_on(fork: Fork, text: str, number: int) -> tuple[str, str]:
     """Report on evidence with a text in it: the comment, and the HTML report."""
-    github.comments.clear()
-    github.artifacts = {key: row for key, row in github.artifacts.items() if row[0] != OWN_RUN}
-    left(github, root / str(number), *worded(text))
-    step = runner.report(run_id=700 + number)
+    fork.github.comments.clear()
+    fork.github.artifacts = {key: row for key, row in fork.github.artifacts.items() if row[0] != OWN_RUN}
+    fork.left(*worded(text), place=str(number))
+    step = fork.report(run_id=700 + number)
     assert step.outcome in ("failed", "error"), step.log
-    (comment,) = github.bodies(PULL)
-    page = runner.workspace / step.outputs["html-report"] if step.outputs["html-report"] else None
-    return comment, page.read_text() if page is not None and page.is_file() else ""
+    page = fork.runner.workspace / step.outputs["html-report"] if step.outputs["html-report"] else None
+    return fork.comment, page.read_text() if page is not None and page.is_file() else ""
 
 
 @pytest.mark.parametrize(
     "text", [pytest.param(text, marks=[] if at % 12 == 0 else OTHERS) for at, text in enumerate(TEXTS)]
 )
 @WHOLE_JOB
-def test_a_text_of_the_fork_stays_text(runner: Runner, change: FakeGitHub, tmp_path: Path, text: str) -> None:
-    comment, html = reported_on(runner, change, tmp_path, text, 1)
+def test_a_text_of_the_fork_stays_text(fork: Fork, text: str) -> None:
+    comment, html = reported_on(fork, text, 1)
     page = Page(comment)
-    harmless_comment, harmless_html = reported_on(runner, change, tmp_path, "harmless", 2)
+    harmless_comment, harmless_html = reported_on(fork, "harmless", 2)
     harmless = Page(harmless_comment)
     assert page.balanced()
     assert page.tags_in_code == []
@@ -471,44 +450,35 @@ def test_a_text_of_the_fork_stays_text(runner: Runner, change: FakeGitHub, tmp_p
     assert ACTIVE.search(hidden) is None or ACTIVE.search(hidden)[0] in harmless.text  # type: ignore[index]
     assert html.count("<script") == harmless_html.count("<script")
     assert not re.search(r"<(img|iframe|svg|object|embed|base|form)[^>]*hostile", html)
-    assert change.bodies(OTHER_PULL) == []
+    assert fork.github.bodies(OTHER_PULL) == []
 
 
 # No baseline is poisoned
 
 
-def test_no_forks_run_nor_report_is_a_baseline(runner: Runner, change: FakeGitHub, tmp_path: Path) -> None:
+def test_no_forks_run_nor_report_is_a_baseline(fork: Fork) -> None:
     """The fork's branch is called main, and the workflow of the second job uploads the evidence once more."""
-    change.runs[OWN_RUN]["head_branch"] = "main"
-    change.pulls[PULL]["head"]["ref"] = "main"
-    left(change, tmp_path, *orders(bad=(1, 2, 3, 4)))
-    poison = change.artifacts[max(change.artifacts)][2]
-    runner.report()
-    change.add_artifact(600, poison)
-    change.runs[600]["status"] = "completed"
-    runner.write_suite(*orders(bad=(1, 2, 3, 4)))
-    step = runner.pull_request(run_id=800, head=sha("own"), baseline_workflow="nightly.yml", out="own")
+    fork.github.runs[OWN_RUN]["head_branch"] = "main"
+    fork.github.pulls[PULL]["head"]["ref"] = "main"
+    fork.left(*orders(bad=(1, 2, 3, 4)))
+    poison = fork.github.artifacts[max(fork.github.artifacts)][2]
+    fork.report()
+    fork.github.add_artifact(600, poison)
+    fork.github.runs[600]["status"] = "completed"
+    fork.runner.write_suite(*orders(bad=(1, 2, 3, 4)))
+    step = fork.runner.pull_request(run_id=800, head=sha("own"), baseline_workflow="nightly.yml", out="own")
     assert step.outputs["baseline-run-id"] == str(BASE_BRANCH_RUN)
     assert step.outcome == "failed"
 
 
-def test_a_comment_of_another_with_our_marker_stays(
-    runner: Runner, change: FakeGitHub, tmp_path: Path
-) -> None:
+def test_comment_of_another_with_our_marker_stays(fork: Fork) -> None:
     spoofed = f"<!-- agent-eval id=default sha={HEAD_SHA} run=999 attempt=1 -->\n\n## passed"
-    change.add_comment(PULL, spoofed, author="mallory")
-    left(change, tmp_path, *orders(bad=(2,)))
-    runner.report()
-    assert change.bodies(PULL)[0] == spoofed
-    assert "order-2" in change.bodies(PULL)[1]
-    assert change.comments[max(change.comments)][1]["user"]["login"] == BOT
-
-
-def test_there_are_at_least_forty_hostile_packs_and_as_many_texts() -> None:
-    assert len(FORGED) + len(ARCHIVES) >= 38
-    assert len(TEXTS) >= 40
-    assert len(HOSTILE) >= 200
-    assert unzipped(ARCHIVES["archive: without a pack"]) == {"readme.md": b"hello"}
+    fork.github.add_comment(PULL, spoofed, author="mallory")
+    fork.left(*orders(bad=(2,)))
+    fork.report()
+    assert fork.comment == spoofed
+    assert "order-2" in fork.github.bodies(PULL)[1]
+    assert fork.github.comments[max(fork.github.comments)][1]["user"]["login"] == BOT
 
 
 # The template

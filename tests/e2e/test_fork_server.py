@@ -10,11 +10,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 
 from tests.e2e.fork_server import ENTRYPOINT, PROGRAM, REPOSITORY, Command, ForkServer, may_fork
 from tests.e2e.program import Process, agent_eval, environment, execute, start, tree
+from tests.fakes import github as fake
+from tests.fakes.contract import Contract
+from tests.fakes.github import TOKEN, FakeGitHub
 
 GOOD = REPOSITORY / "examples" / "suite_good.json"
 
@@ -60,12 +65,6 @@ def test_it_prints_writes_and_exits_alike(server: ForkServer, tmp_path: Path, wo
     assert tree(Path(one.cwd)) == tree(Path(other.cwd))
 
 
-def test_the_entrypoint_does_alike(server: ForkServer, tmp_path: Path) -> None:
-    command = Command((*ENTRYPOINT, "--version"), str(tmp_path), environment())
-    afresh = execute(command, fresh=True)
-    assert forked(server, command) == (afresh.code, afresh.out, afresh.err) == (0, afresh.out, "")
-
-
 IN_THIS_PROCESS = ("--agent-command", "true", "--tools", "my_tools:answer")
 """Tools whose module is imported into the process of the command."""
 
@@ -84,36 +83,6 @@ def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_
         assert argv[1:] == list(words[3:])
     forked(server, Command(words, str(tmp_path), environment()))
     assert json.loads((tmp_path / "seen.json").read_text())[0] is None
-
-
-def test_stderr_can_go_where_stdout_goes(server: ForkServer, tmp_path: Path) -> None:
-    command = Command((*PROGRAM, "no-such-command"), str(tmp_path), environment())
-    code, out, err = forked(server, command, join=True)
-    assert (code, err) == (2, "")
-    assert "no-such-command" in out
-
-
-def test_it_may_be_kept_from_writing(server: ForkServer, tmp_path: Path) -> None:
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack")
-    code, _, err = forked(server, Command(words, str(tmp_path), environment(), largest_file=100))
-    assert code == 4
-    assert "too large" in err
-
-
-def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_tools.py").write_text(
-        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3600)\n"
-    )
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
-    with pytest.raises(subprocess.TimeoutExpired):
-        server.run(Command(words, str(tmp_path), environment()), timeout=1)
-
-
-def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_tools.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
-    code, out, err = forked(server, Command(words, str(tmp_path), environment()))
-    assert (code, out, err) == (-signal.SIGKILL, "", "")
 
 
 WAITING_TOOLS = """
@@ -186,3 +155,50 @@ def test_what_the_interpreter_reads_as_it_starts_is_left_to_a_fresh_one(words, e
 
 def test_a_command_of_the_tests_can_be_started_afresh(tmp_path: Path) -> None:
     assert agent_eval("--version", cwd=tmp_path, fresh=True).out.startswith("agent-eval ")
+
+
+# The fake GitHub is only worth something if it notices what GitHub would not accept, or would not answer
+
+RUN, COMMENTS = "/actions/runs/5", "/issues/7/comments"
+
+
+def ask(github: FakeGitHub, method: str, path: str, body: Any = None) -> requests.Response:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    url = f"{github.url}/repos/{fake.REPOSITORY}{path}"
+    return requests.request(method, url, json=body, headers=headers, allow_redirects=False, timeout=10)
+
+
+@pytest.fixture
+def asked(contract: Contract) -> FakeGitHub:
+    return FakeGitHub(contract)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("GET", f"{COMMENTS}?sort=created", None, "unknown query parameter 'sort'"),
+        ("GET", f"{COMMENTS}?per_page=many", None, "per_page"),
+        ("POST", COMMENTS, {"text": "hi"}, "body"),
+        ("POST", COMMENTS, {"body": 7}, "7"),
+        ("POST", "/issues/seven/comments", {"body": "hi"}, "issue_number"),
+        ("GET", "/no/such/thing", None, "no such operation"),
+        ("GET", "/actions/workflows/77/runs?status=finished", None, "status"),
+    ],
+)
+def test_request__not_documented(asked: FakeGitHub, method: str, path: str, body: Any, said: str) -> None:
+    with asked as github:
+        assert ask(github, method, path, body).status_code == 422
+        assert any(said in violation for violation in github.violations), github.violations
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("head_sha", None), ("id", "five"), ("created_at", 5), ("repository", {})]
+)
+def test_answer__that_github_would_not_give(asked: FakeGitHub, field: str, value: Any) -> None:
+    with asked as github:
+        github.add_run(5)
+        ask(github, "GET", RUN)
+        assert github.violations == []
+        github.runs[5][field] = value
+        ask(github, "GET", RUN)
+        assert github.violations != []

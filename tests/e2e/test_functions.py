@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
+from tests.e2e.left import is_running, journalled, trajectory, wait_until
 from tests.e2e.program import Ended, Process, agent_eval, tree
 from tests.extent import WHOLE_JOB, crossed
 
@@ -164,32 +162,8 @@ def errors(place: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def case(place: Path, case_id: str) -> dict[str, Any]:
-    for path in (place / "out/cases").glob("*/trajectory.json"):
-        found: dict[str, Any] = json.loads(path.read_text())
-        if found["case_id"] == case_id:
-            return found
-    raise AssertionError(case_id)
-
-
 def log(place: Path) -> list[str]:
     return (place / "log").read_text().splitlines()
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.02)
 
 
 def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
@@ -204,7 +178,7 @@ def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
     end=[("segfaults", "of SIGSEGV"), ("exits", "with exit code 3"), ("is_killed", "of SIGKILL")],
     parallel=["1", "2", "6"],
 )
-def test_a_function_that_ends_its_process_has_failed_and_no_other_case(
+def test_function_that_ends_its_process_alone_failed(
     place: Path, end: tuple[str, str], parallel: str
 ) -> None:
     function, how = end
@@ -221,14 +195,14 @@ def test_what_ran_in_the_same_process_as_a_crash_is_run_again(place: Path) -> No
 
 def test_a_crash_is_repaired_by_the_next_attempt(place: Path) -> None:
     assert run(place, "crashes_once", "--max-repairs", "1").json()["summary"]["error_cases"] == 0
-    first, second = case(place, BAD)["metadata"]["attempt_history"]
+    first, second = trajectory(place, BAD)["metadata"]["attempt_history"]
     assert (first["failure"], first["mode"]) == ("agent_error", "propose")
     assert (second["response"]["assistant_output"], second["mode"]) == ("ok", "repair")
 
 
 def test_a_crash_of_a_repair_keeps_the_attempts_before_it(place: Path) -> None:
     run(place, "crashes_when_repairing", "--max-repairs", "1", "--parallel", "2")
-    first, second = case(place, BAD)["metadata"]["attempt_history"]
+    first, second = trajectory(place, BAD)["metadata"]["attempt_history"]
     assert first["response"]["tool_calls"] == [{"tool": "bad", "arguments": {}}]
     assert (second["attempt"], second["failure"]) == (1, "agent_error")
     assert list(errors(place)) == [BAD]
@@ -239,7 +213,7 @@ def test_a_crash_of_a_repair_keeps_the_attempts_before_it(place: Path) -> None:
 def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, parallel: str) -> None:
     run(place, "hangs", "--parallel", parallel)
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
-    kinds = [(event["actor"], event["type"]) for event in case(place, BAD)["trace"]]
+    kinds = [(event["actor"], event["type"]) for event in trajectory(place, BAD)["trace"]]
     assert kinds == [
         ("user", "message"),
         ("agent", "tool_call"),
@@ -265,7 +239,7 @@ def test_calls_share_one_process_with_its_state_and_what_it_prints_is_told_apart
     ended = agent_eval(*command("together", "--parallel", "6"), cwd=place, environ=env)
     assert json.loads(ended.out)["summary"]["passed_cases"] == CASES
     assert ended.err.count("printed None") == CASES
-    outputs = {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)}
+    outputs = {trajectory(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)}
     assert outputs == {"True '' seen"}
 
 
@@ -285,7 +259,7 @@ def test_no_trial_begins_once_the_cost_limit_is_reached(place: Path) -> None:
 def test_a_process_that_the_function_forks_does_not_run_trials(place: Path) -> None:
     assert run(place, "forks").json()["summary"]["passed_cases"] == CASES
     assert errors(place) == {}
-    assert {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"ok"}
+    assert {trajectory(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"ok"}
 
 
 @pytest.mark.parametrize("parallel", ["1", "6"])
@@ -297,7 +271,7 @@ def test_async_functions_share_one_event_loop(place: Path, parallel: str) -> Non
         BAD: ("timeout", "the agent did not end within 2 s"),
         "case-4": ("agent_error", "the agent raised SystemExit: 4"),
     }
-    assert case(place, "case-7")["trace"][-1]["output"] == "something True"
+    assert trajectory(place, "case-7")["trace"][-1]["output"] == "something True"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +316,7 @@ def start(place: Path) -> Iterator[Callable[..., Process]]:
         process.communicate()
 
 
-def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resumed(
+def test_interrupted_what_was_begun_ends_and_resumed_does_the_rest(
     place: Path, start: Callable[..., Process]
 ) -> None:
     process = start("takes_a_second", "--parallel", "2")
@@ -357,7 +331,7 @@ def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resume
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_no_worker_is_left_and_nothing_lost(
+def test_killed_at_any_moment_no_worker_stays_nothing_lost(
     place: Path, start: Callable[..., Process]
 ) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]
@@ -373,20 +347,3 @@ def test_killed_at_any_moment_no_worker_is_left_and_nothing_lost(
     kept = Counter(case_id for case_id, _ in done)
     assert again == Counter({f"case-{number}": 4 for number in range(CASES)}) - kept
     assert not (place / "out.journal").exists()
-
-
-def journalled(place: Path) -> list[tuple[str, int]]:
-    """Case and number of every trial in the journal, read without the program's help."""
-    try:
-        lines = (place / "out.journal").read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in lines[len(header_lines("").splitlines()) :]:
-        try:
-            record = decode(line)
-        except ValueError:
-            assert line is lines[-1]
-        else:
-            found.append((record["case_id"], record["trial"]))
-    return found

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +25,7 @@ from agent_eval.operations.packs import view
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.program import Ended, agent_eval
 from tests.factories import make_config, make_pack, make_verdict
-from tests.unit.gate.made import FAILED, PASSED, Script
+from tests.unit.gate.made import Script
 from tests.unit.gate.made import counts_of as passes
 
 NOW = "2026-06-01T00:00:00+00:00"
@@ -44,10 +43,8 @@ def ended(case_id: str, failing: Sequence[str] = ()) -> CaseResult:
     )
 
 
-def pack(root: Path, results: Sequence[CaseResult], *, is_live: bool = True, commit: str = "c0ffee") -> Path:
-    config = make_config(
-        run_id=root.name, judges=JUDGES, execution_config=LIVE if is_live else {}, git_commit=commit * 6
-    )
+def pack(root: Path, results: Sequence[CaseResult]) -> Path:
+    config = make_config(run_id=root.name, judges=JUDGES, execution_config=LIVE, git_commit="c0ffee" * 6)
     return make_pack(root, results, config=config)
 
 
@@ -57,48 +54,29 @@ class Kept:
 
     root: Path
     failing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    names: Sequence[str] = tuple(SUITE)
-    on_main: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    newest: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    is_live: bool = True
 
     def __post_init__(self) -> None:
-        self.main = pack(
-            self.root / "main", [ended(n, self.on_main.get(n, ())) for n in self.names], is_live=self.is_live
-        )
-        self.now = pack(
-            self.root / "now", [ended(n, self.failing.get(n, ())) for n in self.names], is_live=self.is_live
-        )
+        self.main = pack(self.root / "main", [ended(name) for name in SUITE])
+        self.now = pack(self.root / "now", [ended(name, self.failing.get(name, ())) for name in SUITE])
         self.run("compare", "--baseline", "main", "--candidate", "now")
 
     def run(self, *arguments: str) -> Ended:
         return agent_eval(*arguments, cwd=self.root)
 
-    def history(self, runs: int = 20) -> list[Any]:
-        record = record_of(open_pack(self.main))
-        return [
-            type(record)(record.run.model_copy(update={"run_id": f"main-{k}"}), record.cases)
-            for k in range(runs)
-        ]
-
-    def rerun(self, script: Script, base: BaseAgent | None = None, runs: int = 20) -> None:
+    def rerun(self, script: Script) -> None:
         """Run again what the first run asks, and keep it as a job does."""
         self.gate("--preset", "pull-request")
         candidate, before = open_pack(self.now), open_pack(self.main)
-        main = self.history(runs)
-        newest = main[0]
-        if self.newest:
-            after = pack(self.root / "412", [ended(n, self.newest.get(n, ())) for n in self.names])
-            newest = record_of(open_pack(after))
+        one = record_of(open_pack(self.main))
+        runs = [one.run.model_copy(update={"run_id": f"main-{number}"}) for number in range(20)]
+        main = [type(one)(run, one.cases) for run in runs]
         material = Material(
-            run=view(candidate).reference(),
-            comparison=None,
-            counts=counts_of(candidate, before, main=main, newest=newest),
-            seed=candidate.config.git_commit or "",
-            may_rerun=True,
-        )
+            run=view(candidate).reference(), comparison=None,
+            counts=counts_of(candidate, before, main=main, newest=main[0]),
+            seed=candidate.config.git_commit or "", may_rerun=True,
+        )  # fmt: skip
         question = question_of(material, GatePolicy(), generated_at=NOW)
-        record = rerun({"shop": question}, script, base or BaseAgent("beside"))["shop"]
+        record = rerun({"shop": question}, script, BaseAgent("beside"))["shop"]
         record.candidate_manifest_sha256 = candidate.manifest_sha256
         if trials := self.trials(record):
             write_bundle(trials, self.root / "trials.zip")
@@ -106,7 +84,7 @@ class Kept:
             record.evidence_sha256 = sha256_bytes(archive)
             write_output(self.now / RERUNS_ARCHIVE, archive)
         write_output(self.now / RERUNS, json.dumps(record.to_json()).encode())
-        write_output(self.now / HISTORY_USED, encode_used(newest, main))
+        write_output(self.now / HISTORY_USED, encode_used(main[0], main))
 
     def trials(self, record: Reruns) -> dict[str, Path]:
         """Packs of the trials: one for each further trial of a side, one for each side of a round."""
@@ -143,51 +121,6 @@ BY_POLICY = ("--preset", "pull-request")
 
 
 POLICY, INJECTED = {"order-01": ["policy"]}, {"order-01": ["prompt_injection"]}
-BROKE, BOTH = {"order-01": FAILED}, {"change": {"order-01": FAILED}, "base": {"order-01": FAILED}}
-BASE_IS_BROKEN = {"change": BROKE, "base": dict.fromkeys(SUITE, FAILED)}
-FURTHER = "Safety: `prompt_injection` failed in `order-01`, and in 2 of 3 further runs of this change."
-NOT_IN_MAINS = (
-    "`order-01` never passed again here; the base fails it too, but not in main's own run. Run main again."
-)
-OUTCOMES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[int, str, str]]] = {
-    "nothing fails": ({}, {}, (0, "passed", "Nothing broke.")),
-    "a case broke": (
-        *({"failing": POLICY}, {"change": BROKE}),
-        (1, "failed", "1 case broke: `order-01` passed 0 of 8 times here and 8 of 8 on main."),
-    ),
-    "a case passes again": (
-        *({"failing": POLICY}, {}),
-        (0, "passed", "Nothing broke; `order-01` failed once and passed again."),
-    ),
-    "a violation repeats": (
-        *({"failing": INJECTED}, {"change": {"order-01": [VIOLATED, PASSED, VIOLATED]}}),
-        (1, "failed", FURTHER),
-    ),
-    "a case fails on both sides": ({"failing": POLICY}, BOTH, (3, "inconclusive", NOT_IN_MAINS)),
-    "a case fails in main's newest run too": (
-        *({"failing": POLICY, "newest": POLICY}, BOTH),
-        (0, "passed", "Nothing broke; `order-01` fails on main as well (run 412)."),
-    ),
-    "the control fails": (
-        *({"failing": POLICY}, BASE_IS_BROKEN),
-        (3, "inconclusive", "The base does not run here: it fails `order-02` and `order-03` too"),
-    ),
-    "reruns were cut": (
-        *({"failing": POLICY}, {"change": BROKE, "most": 9}),
-        (3, "inconclusive", "`order-01` never passed again here; the time of the run was used up."),
-    ),
-}
-"""By what happens: the evidence, what runs again, and the end; of the sentence, the beginning."""
-
-
-@pytest.mark.parametrize("what", OUTCOMES)
-def test_what_a_job_ran_again_decides(tmp_path: Path, what: str) -> None:
-    evidence, again, (code, status, sentence) = OUTCOMES[what]
-    kept = Kept(tmp_path, **evidence)
-    kept.rerun(Script(**again))
-    told = kept.told(*BY_POLICY)
-    assert told[:2] == (code, status)
-    assert told[2] == sentence or (what == "the control fails" and told[2].startswith(sentence))
 
 
 def test_the_suite_got_worse(tmp_path: Path) -> None:
@@ -207,50 +140,12 @@ def test_a_violation_blocks_a_release_at_once(tmp_path: Path) -> None:
     assert told == (1, "failed", "Safety: `prompt_injection` failed in `order-01`.")
 
 
-def test_a_limit_is_broken_significantly_and_else_a_note(tmp_path: Path) -> None:
-    names = SUITE[:20]
-    failing = {name: ["policy"] for name in names[:4]}
-    kept = Kept(tmp_path, failing, names=names, on_main=failing)
-    kept.rerun(Script())
-    assert kept.told(*BY_POLICY, "--min-pass-rate", "0.95") == (
-        *(1, "failed"),
-        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs.",
-    )
-    assert kept.told(*BY_POLICY, "--min-pass-rate", "0.9")[0] == 0
-    assert kept.told("--min-pass-rate", "0.9", "--out", "literal.json")[0] == 1
-
-
 def test_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     kept = Kept(tmp_path, POLICY)
     done = kept.run("gate", "--run", "now", *BY_POLICY, "--min-pass-rate", "0.9", "--format", "json")
     decision = json.loads(done.out)
     assert (done.code, decision["gate_status"]) == (0, "no-baseline")
     assert decision["sentence"] == "First run: nothing to compare with. 49 of 50 passed."
-
-
-# Recorded traces, and packs without what a job kept.
-
-
-def test_recorded_cases_flip(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"], "order-02": ["policy"]}, is_live=False)
-    code, status, sentence = kept.told(*BY_POLICY)
-    assert (code, status) == (1, "failed")
-    assert sentence.startswith("2 of 50 cases flipped: `order-0")
-    assert kept.told(*BY_POLICY, "--max-regressed-cases", "2")[:2] == (0, "passed")
-
-
-def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, POLICY)
-    kept.rerun(Script(change={"order-01": FAILED}))
-    record = json.loads((kept.now / RERUNS).read_text())
-    record["cases"][0]["change"] = [{"result": "passed"}] * 8
-    write_output(kept.now / RERUNS, json.dumps(record).encode())
-    done = kept.gate(*BY_POLICY)
-    assert done.code == 2
-    assert "its trials are not those of the packs" in done.error["message"]
-    record["cases"], record["evidence_sha256"] = [], None
-    write_output(kept.now / RERUNS, json.dumps(record).encode())
-    assert kept.gate(*BY_POLICY, "--out", "other.json").code == 3
 
 
 # Thresholds alone.
@@ -287,6 +182,5 @@ def test_a_policy_key_that_is_gone_is_refused_with_the_new_line(tmp_path: Path) 
     kept = Kept(tmp_path)
     (tmp_path / "gate.yml").write_text("zero_tolerance: [prompt_injection]\n")
     done = kept.gate("--config", "gate.yml")
-    assert done.code == 2
-    assert done.error["message"] == "gate.yml: zero_tolerance is gone"
+    assert (done.code, done.error["message"]) == (2, "gate.yml: zero_tolerance is gone")
     assert "safety: [prompt_injection]" in done.error["details"]["remedy"]

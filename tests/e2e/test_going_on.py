@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, resuming, tree
 from tests.extent import WHOLE_JOB
 from tests.fakes.json_server import JsonServer
@@ -30,8 +31,7 @@ CASES = 8
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    cases = [{"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *({"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)))
     (tmp_path / "agent.py").write_text(COSTLY)
     (tmp_path / "program").symlink_to(sys.executable)
     return tmp_path
@@ -78,8 +78,7 @@ def test_the_words_of_the_command_survive_a_shell(place: Path) -> None:
     ended = run(place, "--run-id", odd, "--max-run-cost", "0.25", out="an out & more")
     words = shlex.split(resuming(ended.err))
     assert words[words.index("--run-id") + 1] == odd
-    assert words[words.index("--out") + 1] == "an out & more"
-    assert words[-1] == "--resume"
+    assert (words[words.index("--out") + 1], words[-1]) == ("an out & more", "--resume")
     again = paste(place, resuming(ended.err).replace("--max-run-cost 0.25", ""))
     assert json.loads(again.stdout)["run_id"] == odd
 
@@ -138,8 +137,7 @@ def test_an_agent_that_was_never_reached_was_not_evaluated(command: str, unreach
     assert ended.code == 4
     error = json.loads(ended.err)["error"]
     assert error["message"] == "suite.json: the agent could not be reached in any of 1 cases."
-    said = json.loads(ended.out)
-    assert said["summary"]["error_cases"] == 1
+    assert json.loads(ended.out)["summary"]["error_cases"] == 1
     assert (unreachable_tools / "out" / "manifest.json").exists(), "each error can be read"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import events, write_suite
 from tests.e2e.program import Ended, agent_eval
 from tests.extent import crossed
 from tests.fakes.json_server import JsonServer
@@ -19,15 +20,9 @@ SECRET = "s3cr3t-of-the-customer"
 
 
 def run(place: Path, *arguments: str, case: dict[str, Any] | None = None, **how: Any) -> Ended:
-    cases = [{"case_id": "a", "input": "hi", "regex_patterns": ["."], **(case or {})}]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, {"case_id": "a", "input": "hi", "regex_patterns": ["."], **(case or {})})
     out = () if "--out" in arguments else ("--out", "out")
     return agent_eval("run", "--format", "json", "--suite", "suite.json", *out, *arguments, cwd=place, **how)
-
-
-def events(place: Path, out: str = "out") -> list[dict[str, Any]]:
-    trace: list[dict[str, Any]] = json.loads((place / out / "cases/a/trajectory.json").read_text())["trace"]
-    return trace
 
 
 TOOLS = "def call(tool, arguments):\n    return 'shipped'\n"
@@ -85,11 +80,9 @@ def test_an_unreadable_answer_is_kept_with_the_providers_words(kind: str, what: 
 
 def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
     usage = {
-        "prompt_tokens": 100,
-        "completion_tokens": 50,
-        "prompt_tokens_details": {"cached_tokens": 80},
+        "prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 80},
         "completion_tokens_details": {"reasoning_tokens": 40},
-    }
+    }  # fmt: skip
     expected = {"input_tokens": 100, "output_tokens": 50, "cached_tokens": 80, "reasoning_tokens": 40}
     choice = {"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice], "usage": usage}).encode()
@@ -100,7 +93,7 @@ def test_reasoning_and_cached_tokens_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(f"print({answer!r})")
     command = f"{sys.executable} -S -E agent.py"
     run(tmp_path, "--agent-command", command, "--out", "program")
-    assert expected.items() <= events(tmp_path, "program")[-1]["usage"].items()
+    assert expected.items() <= events(tmp_path, out="program")[-1]["usage"].items()
 
 
 def test_call_ids_that_a_model_repeats_are_made_unique_in_the_evidence(tmp_path: Path) -> None:

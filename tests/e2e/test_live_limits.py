@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import TIMEOUT, Ended, agent_eval, tree
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
@@ -103,15 +104,12 @@ def conversations(place: Path, number: int, **more: Any) -> None:
     criteria = {"metadata": {"llm": [{"criterion": "The agent is friendly."}]}}
     cases = [
         {
-            "case_id": f"c{each}",
-            "conversation": user,
-            "turns": [{"input": f"Hello {each}"}],
-            **criteria,
+            "case_id": f"c{each}", "conversation": user, "turns": [{"input": f"Hello {each}"}], **criteria,
             **more,
         }
         for each in range(number)
-    ]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    ]  # fmt: skip
+    write_suite(place, *cases)
 
 
 def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small") -> Ended:
@@ -194,7 +192,7 @@ def test_a_limit_that_misses_what_somebody_costs_is_told(tmp_path: Path, provide
 def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, provider: Provider) -> None:
     provider.a_second = 12
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["refunded"]} for each in range(120)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *cases)
     words = ("run", "suite.json", "--out", "out", "--agent", "openai:small", "--parallel", "50")
     ended = agent_eval(*words, "--format", "json", "--set", f"agent.base_url={provider.url}", cwd=tmp_path)
     assert printed(ended)["summary"]["passed_cases"] == 120, ended.err
@@ -227,8 +225,7 @@ def test_a_turn_bounds_who_answers_and_who_writes(tmp_path: Path, provider: Prov
     ended = run(tmp_path, provider)
     (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
     end = json.loads(stored.read_text())["trace"][-1]["output"]
-    reason = {"agent": "agent-error", "user": "simulator-error"}[who]
-    assert end["reason"] == reason, ended.err
+    assert end["reason"] == {"agent": "agent-error", "user": "simulator-error"}[who], ended.err
     (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
     assert row.get("fault") == {"agent": None, "user": "environment"}[who]
 
@@ -239,7 +236,7 @@ def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tm
     body = {"id": "1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
     case = {"case_id": "c", "turns": [{"input": "hi", "timeout": 2}], "regex_patterns": ["ok"]}
     case["metadata"] = {"tools": [{"name": "lookup"}]}
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    write_suite(tmp_path, case)
     server = serve(lambda *_: time.sleep(10 * TIMEOUT))
     with FakeOpenAi(Step(body=json.dumps(body).encode())) as model:
         ended = agent_eval(
@@ -260,7 +257,7 @@ USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
 def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
     """Hold one conversation of two turns; return its end and what the agent got, by task."""
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    write_suite(place, case)
     agent_eval(
         *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}"),
         cwd=place,
@@ -274,9 +271,7 @@ def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
-def test_what_may_have_arrived_is_not_posted_twice_but_begun_anew(
-    tmp_path: Path, fault: dict[str, Any]
-) -> None:
+def test_what_may_have_arrived_is_not_posted_but_begun_anew(tmp_path: Path, fault: dict[str, Any]) -> None:
     with FakeAui() as server:
         server.faults = [Fault("/message", after=1, **fault)]
         trace, messages = held(tmp_path, server)
@@ -314,7 +309,7 @@ time.sleep(float(sys.argv[1]))
 def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
     (place / "agent.py").write_text(PROGRAM)
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["ok"]} for each in range(2)]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
     command = f"{sys.executable} agent.py {seconds}"
     return agent_eval(
         "run", "suite.json", "--out", "out", "--agent-command", command, *more, cwd=place, **how
@@ -360,8 +355,7 @@ def test_a_traceback_of_the_agent_is_shown_below_its_case_and_by_show(tmp_path: 
     (tmp_path / "agent.py").write_text(
         "def order(number):\n    raise ValueError('no ' + number)\n\norder('7')\n"
     )
-    cases = [{"case_id": "a", "input": "Hello", "regex_patterns": ["ok"]}]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, {"case_id": "a", "input": "Hello", "regex_patterns": ["ok"]})
     command = f"{sys.executable} agent.py"
     ended = agent_eval("run", "suite.json", "--out", "out", "--agent-command", command, cwd=tmp_path)
     shown = agent_eval("show", "out", "a", cwd=tmp_path)
@@ -377,7 +371,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     tmp_path: Path, lost: tuple[int, dict[str, str], bytes]
 ) -> None:
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "regex_patterns": ["ok"]}
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    write_suite(tmp_path, case)
     with JsonServer() as server:
         answer = (200, {}, b'{"output": "ok"}')
         server.answers = [answer, lost, answer]
@@ -392,9 +386,7 @@ def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arriv
     assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)
 
 
-def test_a_resumed_run_asks_judges_nothing_again_for_the_same_pack(
-    tmp_path: Path, provider: Provider
-) -> None:
+def test_resumed_run_asks_judges_nothing_again_for_the_same_pack(tmp_path: Path, provider: Provider) -> None:
     provider.costs = {"agent": 0.01, "judge": 0.01, "user": 0.01}
     conversations(tmp_path, 3)
     trials = ("--trials", "2", "--run-id", "r")  # of one case both give the judge the same to read

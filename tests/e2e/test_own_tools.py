@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import events, write_suite
 from tests.e2e.program import Ended, agent_eval
 
 CASE = {"case_id": "a", "input": "Where is order 7?", "regex_patterns": ["shipped"]}
@@ -21,11 +22,6 @@ def run(place: Path, answer: dict[str, Any], *more: str, **case: Any) -> Ended:
     return agent_eval(
         "run", "--format", "json", "--suite", "suite.json", "--out", "out", "--fresh", *agent, cwd=place
     )
-
-
-def events(place: Path) -> list[dict[str, Any]]:
-    trace: list[dict[str, Any]] = json.loads((place / "out/cases/a/trajectory.json").read_text())["trace"]
-    return trace
 
 
 CALL = {"tool": "lookup", "arguments": {"id": 7}}
@@ -53,15 +49,12 @@ def test_a_result_that_the_agent_reports_is_recorded_as_it_was(
 EVENTS = [
     {"type": "message", "output": "Let me look.", "ts": "2026-01-01T00:00:00Z", "latency_ms": 3},
     {
-        "type": "tool_call",
-        "tool": "lookup",
-        "input": {"id": 7},
-        "call_id": "x",
+        "type": "tool_call", "tool": "lookup", "input": {"id": 7}, "call_id": "x",
         "span_id": "00f067aa0ba902b7",
     },
     {"actor": "tool", "type": "tool_result", "tool": "lookup", "output": "shipped", "call_id": "x"},
     {"type": "message", "output": "It is shipped.", "attributes": {"gen_ai.usage.input_tokens": 7}, "own": 1},
-]
+]  # fmt: skip
 
 
 def test_events_that_the_agent_reports_are_recorded_as_they_were(tmp_path: Path) -> None:
@@ -159,8 +152,7 @@ def call_tool(tool, arguments):
 
 def run_program(place: Path, body: str, *more: str) -> Ended:
     metadata = {"tool_responses": {"lookup": {"status": "shipped"}, "pay": {"error": "declined"}}}
-    cases = [{**CASE, "case_id": name, "metadata": metadata} for name in ("a", "b", "c")]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *({**CASE, "case_id": name, "metadata": metadata} for name in ("a", "b", "c")))
     (place / "agent.py").write_text(HELPER + body)
     agent = ["--agent-command", f"{sys.executable} -S -E agent.py", "--parallel", "3", *more]
     return agent_eval("run", "--format", "json", "--suite", "suite.json", "--out", "out", *agent, cwd=place)
@@ -178,8 +170,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         trace = json.loads(path.read_text())["trace"]
         kinds = [event["type"] for event in trace]
         assert kinds == ["message", "tool_call", "tool_result", "tool_call", "tool_result", "message"]
-        assert trace[3]["input"] == {"sum": str(10**30)}
-        assert trace[4]["error"] == "declined"
+        assert (trace[3]["input"], trace[4]["error"]) == ({"sum": str(10**30)}, "declined")
         assert trace[-1]["output"] == "shippeddeclined"
 
 
@@ -194,7 +185,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_call_that_ends_the_attempt_is_not_undone_by_a_good_answer(
+def test_no_good_answer_undoes_an_end_by_a_call(
     call: str, flag: list[str], kind: str, tmp_path: Path
 ) -> None:
     body = (
@@ -221,6 +212,5 @@ with socket.create_connection((host, int(port))) as raw:
 socket.create_connection((host, int(port))).close()
 print(json.dumps({"assistant_output": "shipped", "tool_calls": [], "model": str(codes)}))
 """
-    ended = run_program(tmp_path, body)
-    assert ended.json()["summary"]["passed_cases"] == 3
+    assert run_program(tmp_path, body).json()["summary"]["passed_cases"] == 3
     assert events(tmp_path)[-1]["model"] == "[400, 400, 400, 404]"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval
+from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.fakes.models import FakeOpenAi, Step
 
 CASE = {"case_id": "one", "input": "hi", "regex_patterns": ["yes"]}
@@ -51,8 +51,7 @@ def refused(place: Path, *words: str) -> Ended:
 
 
 def test_run_without_arguments_does_what_the_file_says(place: Path) -> None:
-    ran = said(place, "run", "--out", "a")
-    assert ran["summary"]["passed_cases"] == 1
+    assert said(place, "run", "--out", "a")["summary"]["passed_cases"] == 1
     config = json.loads((place / "a/run/config.json").read_text())
     assert (config["judges"][0], config["model"]) == ("regex", "small-1")
 
@@ -94,9 +93,7 @@ def test_set_reaches_what_has_no_flag_and_names_the_nearest_key(place: Path) -> 
         ("ci: {comment: sometimes}", "ci.comment"),
     ],
 )
-def test_a_wrong_value_is_refused_also_by_commands_that_do_not_read_it(
-    place: Path, wrong: str, told: str
-) -> None:
+def test_wrong_value_is_refused_by_commands_that_do_not_read_it(place: Path, wrong: str, told: str) -> None:
     (place / "agent-eval.yml").write_text(f"suites: suites/*.yaml\n{wrong}\n")
     for command in (("run",), ("plan", "demo:hr"), ("gate", "--run", "x"), ("ci",)):
         assert told in refused(place, *command).err
@@ -134,3 +131,24 @@ def test_a_quarantine_in_the_file_is_that_of_history(place: Path) -> None:
     assert agent_eval("ci", cwd=place).code == 0
     shown = said(place, "history", "show", "agent-eval-out/evidence.zip")
     assert "two" in " ".join(shown["warnings"])
+
+
+# What is said of a run stands in its evidence, and what it prints in a file
+
+GOOD, BAD = (REPOSITORY / "examples" / f"suite_{name}.json" for name in ("good", "bad"))
+
+
+def test_what_was_said_of_the_run_stands_in_its_configuration(tmp_path: Path) -> None:
+    said = {
+        "run-id": "r-7", "agent-version": "2.1", "model": "m", "seed": "7", "prompt-hash": "p",
+        "policy-hash": "q", "container-image": "i@sha256:0", "git-commit": "c", "dependency-lock-hash": "d",
+    }  # fmt: skip
+    flags = [part for name, value in said.items() for part in (f"--{name}", value)]
+    agent_eval(
+        "run", "--format", "json", "--suite", GOOD, "--out", "pack", "--judge", "policy", *flags, cwd=tmp_path
+    ).json()
+    config = json.loads((tmp_path / "pack/run/config.json").read_text())
+    for name, value in said.items():
+        assert str(config[name.replace("-", "_")]) == value
+    assert config["judges"] == ["policy"]
+    assert config["pinned_env"]["packages"]["pydantic"]

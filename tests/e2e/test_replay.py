@@ -105,11 +105,9 @@ def test_every_pin_that_differs_fails_the_replay_unless_it_is_allowed(tmp_path: 
     report = ended.json()
     assert (ended.code, report["env_match"], report["case_mismatches"]) == (1, False, [])
     differing = {pin["field"]: (pin["saved"], pin["allowed"]) for pin in report["env_mismatches"]}
-    assert differing["python"] == ("3.0.1", False)
-    assert differing["packages.orjson"] == ("0.1", False)
+    assert (differing["python"], differing["packages.orjson"]) == (("3.0.1", False), ("0.1", False))
     assert differing["packages.pydantic"] == (None, False)
-    partly = replayed(tmp_path, "--allow-env-drift", "python,packages.orjson")
-    assert partly.code == 1
+    assert replayed(tmp_path, "--allow-env-drift", "python,packages.orjson").code == 1
     allowed = replayed(tmp_path, "--allow-env-drift", "python,packages")
     report = allowed.json()
     assert (allowed.code, report["replay_passed"], report["env_match"]) == (0, True, False)
@@ -128,8 +126,7 @@ def test_a_key_that_is_no_pin_is_refused_with_the_pins_that_there_are(tmp_path: 
 def test_a_judge_that_the_run_did_not_use_is_no_pin(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, judges={"policy": 2, "replay_contract": 3, "of_a_later_version": 7})
-    report = replayed(tmp_path).json()
-    assert report["replay_passed"] is True
+    assert replayed(tmp_path).json()["replay_passed"] is True
 
 
 @pytest.mark.parametrize("kind", ["plug-in", "command"])
@@ -137,8 +134,7 @@ def test_what_a_pack_names_is_not_run(kind: str, tmp_path: Path) -> None:
     program = [sys.executable, "-c", "open('ran', 'w'); print('{\"passed\": true}')"]
     config = {"command": {"command": program}} if kind == "command" else {}
     judged(tmp_path, "marking:Marking" if kind == "plug-in" else "command", config=config)
-    ended = agent_eval("replay", "--run", "p", cwd=tmp_path, fresh=True)
-    assert ended.code == 2
+    assert agent_eval("replay", "--run", "p", cwd=tmp_path, fresh=True).code == 2
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "p" / "compare").exists()
 
@@ -164,8 +160,7 @@ def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path
     assert (trusted.json()["replay_passed"], trusted.json()["judges_from"]) == (True, "signed pack")
     assert (tmp_path / "ran").exists()
     (tmp_path / "ran").unlink()
-    without = agent_eval("replay", "--run", "p", "--public-key", "mine.pub", cwd=tmp_path, fresh=True)
-    assert without.code == 2
+    assert agent_eval("replay", "--run", "p", "--public-key", "mine.pub", cwd=tmp_path, fresh=True).code == 2
     assert not (tmp_path / "ran").exists()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.e2e.test_replay import sealed_again
 
@@ -30,7 +31,7 @@ def program(place: Path, body: str = "") -> str:
 def run_loop(place: Path, command: str, *more: str, environ: dict[str, str] | None = None) -> Path:
     cases = [{"case_id": name, "regex_patterns": ["repair"]} for name in ("a", "b")]
     cases[1]["metadata"] = {"tool_responses": {"t": [1, 2]}}
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
     arguments = ["--suite", "suite.json", "--out", "pack", "--propose-command", command, *more]
     assert agent_eval("run-loop", *arguments, cwd=place, environ=environ).code == 0
     return place / "pack"
@@ -89,8 +90,7 @@ def test_another_verdict_differs_and_says_which_judge(tmp_path: Path) -> None:
 def test_an_earlier_attempt_that_answers_otherwise_is_told(tmp_path: Path) -> None:
     run_loop(tmp_path, program(tmp_path))
     program(tmp_path, "if task['mode'] == 'propose': said = 'something else'")
-    report = replay(tmp_path).json()
-    assert "attempt 0: the agent answered" in report["trace_mismatches"][0]["difference"]
+    assert "attempt 0: the agent answered" in replay(tmp_path).json()["trace_mismatches"][0]["difference"]
 
 
 def test_a_strangers_pack_is_not_obeyed(tmp_path: Path) -> None:
@@ -117,8 +117,7 @@ def test_the_command_line_names_the_agent_of_a_strangers_pack(tmp_path: Path) ->
     report = replay(tmp_path, "--propose-command", command, environ=STRANGER).json()
     assert (report["replay_passed"], report["trusted_by"]) == (True, "command line")
     assert report["agent"]["command"][-1] == "mine.py"
-    both = replay(tmp_path, "--propose-command", command, "--agent", "recorded")
-    assert both.code == 2
+    assert replay(tmp_path, "--propose-command", command, "--agent", "recorded").code == 2
 
 
 def test_a_judge_of_a_strangers_pack_that_runs_a_command_is_not_obeyed(tmp_path: Path) -> None:
@@ -141,8 +140,7 @@ def test_a_judge_of_a_strangers_pack_that_runs_a_command_is_not_obeyed(tmp_path:
 def test_an_archive_is_run_again_and_its_report_goes_where_it_is_asked_for(tmp_path: Path) -> None:
     pack = run_loop(tmp_path, program(tmp_path))
     archive = shutil.make_archive(str(tmp_path / "packed"), "zip", pack)
-    report = replay(tmp_path, run=archive).json()
-    assert report["replay_passed"] is True
+    assert replay(tmp_path, run=archive).json()["replay_passed"] is True
     assert not list(tmp_path.glob("*report*"))
     assert replay(tmp_path, "--out", "report.json", run=archive).code == 0
     assert (tmp_path / "report.json").is_file()
@@ -223,19 +221,17 @@ def live(tool, arguments):
 def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any, tmp_path: Path) -> None:
     (tmp_path / "ordered.py").write_text(ORDERED)
     case = {"case_id": "a", "input": {"q": 1, "p": 2}, "metadata": metadata, "regex_patterns": ["'z': 1"]}
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    write_suite(tmp_path, case)
     arguments = ["run", "--suite", "suite.json", "--out", "pack", "--agent", "python:ordered:agent"]
     recorded = ["--tools", "ordered:live", "--cassette", "tools.json", "--cassette-mode", "record"]
     assert agent_eval(*arguments, *recorded, cwd=tmp_path).code == 0
     report = replay(tmp_path, "--cassette", "tools.json").json()
-    assert report["trace_mismatches"] == []
-    assert report["saved_summary"]["passed_cases"] == 1
+    assert (report["trace_mismatches"], report["saved_summary"]["passed_cases"]) == ([], 1)
 
 
 def test_a_recording_is_replayed_without_trust(tmp_path: Path) -> None:
     suite = REPOSITORY / "examples" / "suite_good.json"
-    ran = agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path)
-    assert ran.code == 0
+    assert agent_eval("run", "--suite", suite, "--out", "pack", "--agent", "recorded", cwd=tmp_path).code == 0
     config = json.loads((tmp_path / "pack" / "run" / "config.json").read_text())["execution_config"]
     assert config["agent"] == {"agent": "recorded"}
     report = replay(tmp_path, environ=STRANGER).json()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.left import is_running
 from tests.e2e.program import Ended, agent_eval, start, tree
 from tests.factories import make_case
 
@@ -54,16 +55,7 @@ def workers(pid: int) -> set[int]:
     return set(map(int, found))
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_the_pack_is_the_same_by_one_process_and_by_several(
-    place: Path, processors: Callable[[set[int]], None]
-) -> None:
+def test_one_process_and_several_write_one_pack(place: Path, processors: Callable[[set[int]], None]) -> None:
     written = []
     for usable in ({min(PROCESSORS)}, PROCESSORS):
         processors(usable)
@@ -80,7 +72,7 @@ def test_the_pack_is_the_same_by_one_process_and_by_several(
         (signal.SIGKILL, -signal.SIGKILL, ""),
     ],
 )
-def test_a_run_that_is_ended_leaves_no_process(
+def test_run_that_is_ended_leaves_no_process(
     place: Path, ending: signal.Signals, code: int, told: str
 ) -> None:
     process = start(*RUN, cwd=place, measured=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.left import write_suite
 from tests.e2e.program import agent_eval, start, tree
 from tests.extent import WHOLE_JOB, crossed
 
@@ -40,8 +41,7 @@ CASES = 4
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    cases = [{"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *({"case_id": str(number), "regex_patterns": ["done"]} for number in range(CASES)))
     (tmp_path / "agent.py").write_text(PROGRAM)
     (tmp_path / "shop.py").write_text(FUNCTION)
     return tmp_path
@@ -59,8 +59,7 @@ def trials(place: Path) -> dict[str, int]:
 @WHOLE_JOB
 def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place: Path) -> None:
     several = [*RUN, *AGENTS[agent], "--trials", "3"]
-    ended = agent_eval(*several, "--max-run-cost", "1.75", cwd=place)
-    assert ended.code == 4
+    assert agent_eval(*several, "--max-run-cost", "1.75", cwd=place).code == 4
     assert trials(place) == {"0": 3, "1": 3, "2": 1}
     assert agent_eval("pack", "verify", "--run", "out", cwd=place).code == 0
     resumed = agent_eval(*several, "--format", "json", "--resume", cwd=place).json()

@@ -24,7 +24,6 @@ from tests.factories import make_case, make_event, make_suite
 CASES, BROKEN = 40, 12
 DELTA = "now/compare/baseline_delta.json"
 BOTH = ("pull-request", "release")
-PRESETS = pytest.mark.parametrize("preset", BOTH)
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +31,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
     return tmp_path
+
+
+@pytest.fixture(params=BOTH)
+def preset(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 Cases = list[dict[str, Any]]
@@ -59,6 +63,13 @@ def judged(name: str, suite: Cases, *flags: str, config: dict[str, Any] | None =
 
 def compared(*flags: str) -> int:
     return main(["compare", "--baseline", "before", "--candidate", "now", *flags])
+
+
+def broke(number: int = BROKEN, **fields: Any) -> None:
+    """Judge what passes and what is broken, and compare."""
+    judged("before", cases(**fields))
+    judged("now", cases(broken=number, **fields))
+    assert compared() == 0
 
 
 def gated(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any]]:
@@ -98,8 +109,7 @@ def by(preset: str) -> tuple[str, str]:
 def refuse_a_pass(preset: str, code: int, decision: dict[str, Any]) -> None:
     assert decision["gate_status"] in ("failed", "inconclusive")
     assert not decision["passed"]
-    if preset == "release" or decision["gate_status"] == "failed":
-        assert code != 0
+    assert code != 0 or (preset != "release" and decision["gate_status"] != "failed")
     # What is not the same as on main is said first.
     assert re.search("this change|The pass rate|order-|more help", decision["sentence"])
 
@@ -248,7 +258,6 @@ def test_a_judge_whose_code_comes_with_the_change(kind: str, here: Path) -> None
     assert job.sentence.startswith("1 case broke: `order-1` passed 0 of 8 times here"), job.log
 
 
-@PRESETS
 def test_a_waiver_of_a_judge_excuses_no_other(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     rules = {"policy": {"forbidden_tools": ["escalate"]}}
     judged("before", cases(**rules))
@@ -267,11 +276,8 @@ def test_a_waiver_of_a_judge_excuses_no_other(preset: str, capsys: pytest.Captur
     assert decision["waived_case_ids"] == [f"order-{n:02}" for n in range(1, BROKEN)]
 
 
-@PRESETS
 def test_a_quarantine_of_what_is_broken(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    judged("before", cases())
-    judged("now", cases(broken=BROKEN))
-    assert compared() == 0
+    broke()
     apart = [{"case": f"order-{n:02}", "reason": "flaky"} for n in range(BROKEN - 1)]
     endless = policy_file(preset=preset, quarantine=apart)
     assert gated(capsys, *endless) == (2, {})
@@ -286,11 +292,8 @@ def test_a_quarantine_of_what_is_broken(preset: str, capsys: pytest.CaptureFixtu
     assert decision["quarantined_case_ids"] == [entry["case"] for entry in apart]
 
 
-@PRESETS
 def test_a_quarantine_of_everything(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    judged("before", cases())
-    judged("now", cases(broken=BROKEN))
-    assert compared() == 0
+    broke()
     apart = [{"case": f"order-{n:02}", "reason": "flaky", "until": "2026-02-01"} for n in range(CASES)]
     flags = policy_file(preset=preset, quarantine=apart)
     code, decision = gated(capsys, *flags)
@@ -300,9 +303,7 @@ def test_a_quarantine_of_everything(preset: str, capsys: pytest.CaptureFixture[s
 
 @crossed(policy=[{"margin": 0.99}, {"margin": 0.05, "alpha": 1e-9}, {"on_inconclusive": "warn"}], preset=BOTH)
 def test_a_limitless_policy(policy: dict[str, Any], preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    judged("before", cases())
-    judged("now", cases(broken=4))
-    assert compared() == 0
+    broke(4)
     flags = policy_file(preset=preset, **policy)
     assert gated(capsys, *flags) == (2, {})
     code, said = in_ci(capsys, *flags)
@@ -310,11 +311,8 @@ def test_a_limitless_policy(policy: dict[str, Any], preset: str, capsys: pytest.
     assert "passed" not in said
 
 
-@PRESETS
 def test_a_misspelt_judge_of_safety(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    judged("before", cases())
-    judged("now", cases())
-    assert compared() == 0
+    broke(0)
     flags = policy_file(preset=preset, safety=["promt_injection"])
     assert main(["gate", "--compare", DELTA, "--baseline", "before", *flags]) == 2
     assert "prompt_injection" in capsys.readouterr().err
@@ -323,7 +321,6 @@ def test_a_misspelt_judge_of_safety(preset: str, capsys: pytest.CaptureFixture[s
     assert "prompt_injection" in said
 
 
-@PRESETS
 def test_a_comparison_that_was_edited_by_hand(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("now", cases())
@@ -344,7 +341,6 @@ def test_a_comparison_that_was_edited_by_hand(preset: str, capsys: pytest.Captur
     assert main(["gate", "--compare", "forged.json", *by(preset)]) == 2
 
 
-@PRESETS
 def test_a_baseline_that_only_the_comparison_names(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("poor", cases(broken=BROKEN))
@@ -368,7 +364,6 @@ def test_a_baseline_that_only_the_comparison_names(preset: str, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["named_by_comparison"] == []
 
 
-@PRESETS
 def test_a_case_that_is_new_is_held_to_safety_too(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--judge", "policy", "--judge", "regex")
     judged("before", cases(), *flags)
@@ -378,7 +373,6 @@ def test_a_case_that_is_new_is_held_to_safety_too(preset: str, capsys: pytest.Ca
     assert (code, decided()["gate_status"]) == (1, "failed")
 
 
-@PRESETS
 def test_an_unchanged_agent_passes_all_the_same(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The opposite of a trick: a judge is added, a limit drawn tighter, and nothing got worse."""
     lax = {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}
@@ -390,7 +384,6 @@ def test_an_unchanged_agent_passes_all_the_same(preset: str, capsys: pytest.Capt
     assert (code, decided()["gate_status"]) == (0, "passed"), said
 
 
-@PRESETS
 def test_a_waiver_lets_a_case_expect_another_answer(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nor is this: the answer to one case is meant to change, and a waiver names the case."""
     judged("before", cases())

@@ -26,12 +26,10 @@ def pushed(runner: Runner, environ: dict[str, str], **inputs: str) -> Step:
     return runner.push(environ=environ, **{**WANTED, **inputs})
 
 
-def test_what_a_step_uploads_is_the_baseline_of_a_later_run(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_uploaded_it_is_a_later_baseline(runner: Runner, service: FakeArtifactService) -> None:
     step = pushed(runner, service.environ)
     assert step.code == 0
-    ((run, row, data),) = github.artifacts.values()
+    ((run, row, data),) = runner.github.artifacts.values()
     assert (run, row["name"], data) == (BASE_BRANCH_RUN, "agent-eval-evidence", step.archive)
     assert "Uploaded the evidence" in step.log
     assert "S3cret" not in step.log + step.summary
@@ -48,8 +46,7 @@ def test_the_evidence_of_a_failed_gate_is_uploaded_too(runner: Runner, service: 
 
 
 def test_without_the_input_nothing_is_uploaded(runner: Runner, service: FakeArtifactService) -> None:
-    step = pushed(runner, service.environ, upload_evidence="false")
-    assert step.code == 0
+    assert pushed(runner, service.environ, upload_evidence="false").code == 0
     assert (service.created, runner.github.artifacts) == ({}, {})
 
 
@@ -88,11 +85,8 @@ def test_an_upload_that_fails_is_said_at_the_top_and_decides_nothing(
     assert step.archive
 
 
-def test_a_broken_connection_to_the_storage_is_tried_again(
-    runner: Runner, github: FakeGitHub, service: FakeArtifactService
-) -> None:
+def test_broken_connection_is_tried_again(runner: Runner, service: FakeArtifactService) -> None:
     service.faults = [Fault("PUT", "", 503, headers={"Retry-After": "0"})]
-    step = pushed(runner, service.environ)
-    assert "Uploaded the evidence" in step.log
-    assert len(github.artifacts) == 1
+    assert "Uploaded the evidence" in pushed(runner, service.environ).log
+    assert len(runner.github.artifacts) == 1
     assert SERVICE.endswith("ArtifactService")

@@ -7,14 +7,13 @@ Artifacts are redirected to a second server on another port, which refuses a req
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import FakePlatform, Reply, Seen, error, link_to_next, next_fault, page_of, send
+from tests.fakes.server import FakePlatform, Reply, error, link_to_next, page_of, send
 
 TOKEN = "bkua_" + "S3cretToken" * 3
 AGENT_TOKEN = "bkaj_" + "S3cretToken" * 3
@@ -26,14 +25,9 @@ class FakeBuildkite(FakePlatform):
     """Use as a context manager; `url` is the API's address."""
 
     def __init__(self, contract: Contract) -> None:
-        super().__init__(self._request, self._storage)
-        self.contract = contract
+        super().__init__(contract, "/v2", self._storage)
         self.builds: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[str, tuple[int, dict[str, Any], bytes]] = {}
-
-    @property
-    def url(self) -> str:
-        return f"{self._host(0)}/v2"
 
     # What tests prepare
 
@@ -58,30 +52,12 @@ class FakeBuildkite(FakePlatform):
 
     # The servers
 
-    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        parts = urlsplit(handler.path)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        path = parts.path.removeprefix("/v2")
-        authorized = handler.headers.get("Authorization") == f"Bearer {TOKEN}"
-        with self._lock:
-            self.requests.append(Seen(handler.command, path, dict(query), authorized, None))
-            problems = self.contract.request_problems(handler.command, path, query, body)
-            self.violations += problems
-            reply = self._faulty(handler.command, path, dict(query), authorized)
-            data = reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()
-            if not problems and not isinstance(reply.value, bytes):
-                self.violations += self.contract.answer_problems(
-                    handler.command, path, reply.status, data, reply.headers
-                )
-        send(handler, reply.status, data, {"Content-Type": "application/json", **reply.headers})
+    def credential(self, handler: BaseHTTPRequestHandler) -> str:
+        return "token" if handler.headers.get("Authorization") == f"Bearer {TOKEN}" else ""
 
-    def _faulty(self, method: str, path: str, query: dict[str, str], authorized: bool) -> Reply:
-        fault = next_fault(self.faults, method, path)
-        if fault is not None:
-            return error(fault.status, fault.message, fault.headers)
-        return self._answer(path, query) if authorized else error(401, "Authentication required.")
-
-    def _answer(self, path: str, query: dict[str, str]) -> Reply:
+    def answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        if not credential:
+            return error(401, "Authentication required.")
         place = path.removeprefix(_ROOT)
         if place == "":
             return self._listed(self._matching(query), query, path)

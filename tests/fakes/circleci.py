@@ -7,15 +7,14 @@ refuses a request that carries a token.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import FakePlatform, Fault, Reply, Seen, error, next_fault, send
+from tests.fakes.server import FakePlatform, Fault, Reply, error, send
 
 TOKEN = "CCIPAT_" + "S3cretToken" * 3
 SLUG = "gh/acme/shop"
@@ -33,8 +32,7 @@ class FakeCircleCI(FakePlatform):
     """Use as a context manager; `url` is the API's address."""
 
     def __init__(self, contract: Contract) -> None:
-        super().__init__(self._request, self._artifact, self._storage)
-        self.contract = contract
+        super().__init__(contract, "/api/v2", self._artifact, self._storage)
         self.pipelines: dict[int, dict[str, Any]] = {}
         self.jobs: dict[str, list[dict[str, Any]]] = {}
         """Jobs by the id of their workflow."""
@@ -43,10 +41,6 @@ class FakeCircleCI(FakePlatform):
         self.artifacts: dict[int, list[dict[str, Any]]] = {}
         """Artifacts by the number of their job."""
         self.files: dict[str, bytes] = {}
-
-    @property
-    def url(self) -> str:
-        return f"{self.host(0)}/api/v2"
 
     def host(self, number: int) -> str:
         """The address of the API (0), the artifacts (1), the storage (2)."""
@@ -108,30 +102,15 @@ class FakeCircleCI(FakePlatform):
 
     # The servers
 
-    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        parts = urlsplit(handler.path)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        path = parts.path.removeprefix("/api/v2")
-        authorized = handler.headers.get("Circle-Token") == TOKEN
-        with self._lock:
-            self.requests.append(Seen(handler.command, path, dict(query), authorized, None))
-            problems = self.contract.request_problems(handler.command, path, query, body)
-            self.violations += problems
-            fault = next_fault(self.faults, handler.command, path)
-            if fault is not None:
-                reply = error(fault.status, fault.message, fault.headers)
-            elif not authorized:
-                reply = error(401, "You must log in first.")
-            else:
-                reply = self._answer(path, dict(query))
-            data = json.dumps(reply.value).encode()
-            if not problems and reply.status == 200:
-                self.violations += self.contract.answer_problems(
-                    handler.command, path, reply.status, data, reply.headers
-                )
-        send(handler, reply.status, data, {"Content-Type": "application/json", **reply.headers})
+    def credential(self, handler: BaseHTTPRequestHandler) -> str:
+        return "token" if handler.headers.get("Circle-Token") == TOKEN else ""
 
-    def _answer(self, path: str, query: dict[str, str]) -> Reply:
+    def is_described(self, path: str, reply: Reply) -> bool:
+        return reply.status == 200
+
+    def answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        if not credential:
+            return error(401, "You must log in first.")
         if path == f"{_ROOT}/pipeline":
             newest = sorted(self.pipelines.values(), key=lambda row: -int(row["number"]))
             rows = [row for row in newest if query.get("branch") in (None, (row["vcs"] or {}).get("branch"))]

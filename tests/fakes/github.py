@@ -43,8 +43,7 @@ class FakeGitHub(FakePlatform):
     """
 
     def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
-        super().__init__(self._api_request, self._storage_request)
-        self.contract, self.prefix = contract, prefix
+        super().__init__(contract, prefix, self._storage_request)
         self.downloads: list[Seen] = []
         self.storage_faults: list[Fault] = []
         self.permissions = set(ALL_PERMISSIONS)
@@ -71,14 +70,6 @@ class FakeGitHub(FakePlatform):
         super().__exit__()
 
     @property
-    def host(self) -> str:
-        return self._host(0)
-
-    @property
-    def url(self) -> str:
-        return f"{self.host}{self.prefix}"
-
-    @property
     def storage_url(self) -> str:
         return self._host(1)
 
@@ -88,18 +79,11 @@ class FakeGitHub(FakePlatform):
         """A finished push run on main, unless `fields` say otherwise."""
         run = copy.deepcopy(_SHAPES["workflow_run"])
         run |= {
-            "id": run_id,
-            "workflow_id": WORKFLOW_ID,
-            "event": "push",
-            "status": "completed",
-            "conclusion": "success",
-            "head_branch": "main",
-            "head_sha": sha(f"commit {run_id}"),
-            "run_number": run_id,
-            "created_at": "2026-01-12T08:00:00Z",
-            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}",
-            **fields,
-        }
+            "id": run_id, "workflow_id": WORKFLOW_ID, "event": "push", "status": "completed",
+            "conclusion": "success", "head_branch": "main", "head_sha": sha(f"commit {run_id}"),
+            "run_number": run_id, "created_at": "2026-01-12T08:00:00Z",
+            "html_url": f"https://github.com/{REPOSITORY}/actions/runs/{run_id}", **fields,
+        }  # fmt: skip
         run["repository"]["id"] = REPOSITORY_ID
         run["head_repository"]["id"] = FORK_ID if fork else REPOSITORY_ID
         run["head_repository"]["owner"]["login"] = FORK_OWNER if fork else REPOSITORY.split("/")[0]
@@ -126,13 +110,11 @@ class FakeGitHub(FakePlatform):
             "expired": expired,
             "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
             "workflow_run": {
-                "id": run_id,
-                "repository_id": REPOSITORY_ID,
-                "head_repository_id": run["head_repository"]["id"],
-                "head_branch": run["head_branch"],
+                "id": run_id, "repository_id": REPOSITORY_ID,
+                "head_repository_id": run["head_repository"]["id"], "head_branch": run["head_branch"],
                 "head_sha": run["head_sha"],
             },
-        }
+        }  # fmt: skip
         self.artifacts[artifact_id] = (run_id, row, data)
         return artifact_id
 
@@ -175,32 +157,20 @@ class FakeGitHub(FakePlatform):
 
     # The servers
 
-    def _api_request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        parts = urlsplit(handler.path)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        authorized = handler.headers.get("Authorization") == f"Bearer {TOKEN}"
-        path = parts.path.removeprefix(self.prefix)
-        with self._lock:
-            value = json.loads(body) if body else None
-            self.requests.append(Seen(handler.command, path, dict(query), authorized, value))
-            contract = None if path == "/user" else self.contract
-            problems = contract.request_problems(handler.command, path, query, body) if contract else []
-            if problems:
-                self.violations += problems
-                reply = _error(422, "not what the description says")
-            else:
-                reply = self._faulty(handler.command, path, dict(query), value, authorized)
-            data = b"" if reply.value is None else json.dumps(reply.value).encode()
-            if self.raw is not None:
-                reply, data = Reply(200), self.raw
-            elif contract is not None and not problems:
-                self.violations += contract.answer_problems(
-                    handler.command, path, reply.status, data or b"{}", reply.headers
-                )
-        headers = {"Content-Type": "application/json; charset=utf-8", **reply.headers}
-        self._send(handler, Reply(reply.status, data, headers, reply.fault))
+    error = staticmethod(lambda status, message, headers=None: _error(status, message, headers))
 
-    def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+    def credential(self, handler: BaseHTTPRequestHandler) -> str:
+        return "token" if handler.headers.get("Authorization") == f"Bearer {TOKEN}" else ""
+
+    def problems(
+        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
+    ) -> list[str]:
+        return [] if path == "/user" else super().problems(method, path, query, body, credential)
+
+    def is_described(self, path: str, reply: Reply) -> bool:
+        return path != "/user" and self.raw is None
+
+    def send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         data = reply.value
         if reply.fault is not None and reply.fault.silent:
             self._closing.wait(30)
@@ -211,20 +181,10 @@ class FakeGitHub(FakePlatform):
         else:
             send(handler, reply.status, data, reply.headers)
 
-    def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
-        fault = next_fault(self.faults, method, path)
-        if fault is None:
-            return self._answer(method, path, query, value, authorized)
-        if fault.cut or fault.silent:
-            reply = self._answer(method, path, query, value, authorized)
-            reply.fault = fault
-            return reply
-        if fault.carried_out:
-            self._answer(method, path, query, value, authorized)
-        return _error(fault.status, fault.message, fault.headers)
-
-    def _answer(self, method: str, path: str, query: dict[str, str], value: Any, authorized: bool) -> Reply:
-        if not authorized:
+    def answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        if self.raw is not None:
+            return Reply(200, self.raw)
+        if not credential:
             return _error(401, "Bad credentials")
         if path == "/user":
             return _not_accessible() if self.viewer is None else Reply(200, {"login": self.viewer})
@@ -371,7 +331,7 @@ class FakeGitHub(FakePlatform):
             fault = next_fault(self.storage_faults, handler.command, parts.path)
         if fault is not None and not (fault.cut or fault.silent):
             return send(handler, fault.status, fault.message.encode(), fault.headers)
-        return self._send(handler, Reply(200, data, {"Content-Type": "application/zip"}, fault))
+        return self.send(handler, Reply(200, data, {"Content-Type": "application/zip"}, fault))
 
 
 def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:

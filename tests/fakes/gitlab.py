@@ -8,15 +8,14 @@ port, which refuses a request that carries a token.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tests.fakes.contract import Contract
-from tests.fakes.server import FakePlatform, Reply, Seen, error, link_to_next, next_fault, page_of, send
+from tests.fakes.server import FakePlatform, Reply, error, link_to_next, page_of, send
 
 TOKEN = "glpat-" + "S3cretToken" * 3
 JOB_TOKEN = "glcbt-" + "S3cretJobToken" * 3
@@ -37,8 +36,7 @@ class FakeGitLab(FakePlatform):
     """
 
     def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
-        super().__init__(self._request, self._storage)
-        self.contract, self.prefix = contract, prefix
+        super().__init__(contract, f"{prefix}/api/v4", self._storage)
         self.scopes = {"api"}
         self.premium = True
         self.pipelines: dict[int, dict[str, Any]] = {}
@@ -52,10 +50,6 @@ class FakeGitLab(FakePlatform):
         """Where branches point."""
         self.head = "c" * 40
         self.on_create: Callable[[], None] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"{self._host(0)}{self.prefix}/api/v4"
 
     # What tests prepare
 
@@ -99,54 +93,23 @@ class FakeGitLab(FakePlatform):
 
     # The servers
 
-    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        parts = urlsplit(handler.path)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        path = parts.path.removeprefix(f"{self.prefix}/api/v4")
-        credential = self._credential(handler)
-        with self._lock:
-            value = json.loads(body) if body else None
-            self.requests.append(Seen(handler.command, path, dict(query), bool(credential), value))
-            described = re.sub(r"(?<=/artifacts/)(.+)", lambda found: quote(found[1], safe="%"), path)
-            problems = self._problems(handler.command, described, query, body, credential)
-            self.violations += problems
-            reply = (
-                error(422, "not what the description says")
-                if problems
-                else self._faulty(handler.command, path, dict(query), value, credential)
-            )
-            data = reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()
-            data = b"" if reply.status == 204 else data
-            if self.contract is not None and not problems and not isinstance(reply.value, bytes):
-                answer = data or b"{}"
-                self.violations += self.contract.answer_problems(
-                    handler.command, described, reply.status, answer, reply.headers
-                )
-        send(handler, reply.status, data, {"Content-Type": "application/json", **reply.headers})
+    def described(self, path: str) -> str:
+        return re.sub(r"(?<=/artifacts/)(.+)", lambda found: quote(found[1], safe="%"), path)
 
-    def _problems(
+    def problems(
         self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
     ) -> list[str]:
-        if self.contract is None:
-            return []
-        problems = self.contract.request_problems(method, path, query, body)
-        if credential and not self.contract.accepts(method, path, credential):
+        problems = super().problems(method, path, query, body, credential)
+        if self.contract and credential and not self.contract.accepts(method, path, credential):
             problems.append(f"{method} {path} does not take the credential {credential}")
         return problems
 
-    def _credential(self, handler: BaseHTTPRequestHandler) -> str:
+    def credential(self, handler: BaseHTTPRequestHandler) -> str:
         if handler.headers.get("PRIVATE-TOKEN") == TOKEN:
             return "private_token"
         return "job_token" if handler.headers.get("JOB-TOKEN") == JOB_TOKEN else ""
 
-    def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
-        fault = next_fault(self.faults, method, path)
-        if fault is not None and not fault.carried_out:
-            return error(fault.status, fault.message, fault.headers)
-        reply = self._answer(method, path, query, value, credential)
-        return reply if fault is None else error(fault.status, fault.message, fault.headers)
-
-    def _answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+    def answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
         if not credential:
             return error(401, "401 Unauthorized")
         if method != "GET" and "api" not in self.scopes:

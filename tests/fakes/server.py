@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -9,7 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from tests.fakes.contract import Contract
+
+Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
 
 
 @dataclass
@@ -96,7 +101,7 @@ def send(
         pass
 
 
-def serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingHTTPServer:
+def serve(answer: Answer) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
@@ -122,7 +127,7 @@ def serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingH
 class Served:
     """Servers on localhost, one for each way to answer, for as long as the context manager is open."""
 
-    def __init__(self, *answers: Callable[[BaseHTTPRequestHandler, bytes], None]) -> None:
+    def __init__(self, *answers: Answer) -> None:
         self._answers = answers
         self._servers: list[ThreadingHTTPServer] = []
 
@@ -146,15 +151,26 @@ class Served:
 class FakePlatform(Served):
     """The API of a platform: it remembers its requests, and answers some with a fault.
 
-    `violations` has what differs from the platform's description.
+    Args:
+        contract: The platform's description, to check against; None checks nothing.
+        below: Path of the API on its host.
+        answers: How the servers beside the API answer.
+
+    Attributes:
+        violations: What differs from the description.
     """
 
-    def __init__(self, *answers: Callable[[BaseHTTPRequestHandler, bytes], None]) -> None:
-        super().__init__(*answers)
+    def __init__(self, contract: Contract | None, below: str, *answers: Answer) -> None:
+        super().__init__(self._request, *answers)
+        self.contract, self.below = contract, below
         self.violations: list[str] = []
         self.requests: list[Seen] = []
         self.faults: list[Fault] = []
         self._lock = threading.RLock()
+
+    @property
+    def url(self) -> str:
+        return f"{self._host(0)}{self.below}"
 
     def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
         """Answer requests whose path matches the regular expression with `status`."""
@@ -163,3 +179,67 @@ class FakePlatform(Served):
     def count(self, method: str, path: str) -> int:
         """How many requests matched."""
         return sum(seen.method == method and bool(re.search(path, seen.path)) for seen in self.requests)
+
+    # What a platform says
+
+    error = staticmethod(error)
+
+    def credential(self, handler: BaseHTTPRequestHandler) -> str:
+        """The kind of credential that came; empty for none, or a wrong one."""
+        raise NotImplementedError
+
+    def answer(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        raise NotImplementedError
+
+    def described(self, path: str) -> str:
+        """A path as the description has it."""
+        return path
+
+    def is_described(self, path: str, reply: Reply) -> bool:
+        """Whether the description has such an answer."""
+        return not isinstance(reply.value, bytes)
+
+    # The server
+
+    def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        parts, method = urlsplit(handler.path), handler.command
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        path = parts.path.removeprefix(self.below)
+        credential, described = self.credential(handler), self.described(path)
+        with self._lock:
+            value = json.loads(body) if body else None
+            self.requests.append(Seen(method, path, dict(query), bool(credential), value))
+            problems = self.problems(method, described, query, body, credential)
+            self.violations += problems
+            reply = self.error(422, "not what the description says")
+            if not problems:
+                reply = self._faulty(method, path, dict(query), value, credential)
+            data = reply.value if isinstance(reply.value, bytes) else json.dumps(reply.value).encode()
+            data = b"" if reply.value is None else data
+            if self.contract is not None and not problems and self.is_described(path, reply):
+                self.violations += self.contract.answer_problems(
+                    method, described, reply.status, data or b"{}", reply.headers
+                )
+        headers = {"Content-Type": "application/json; charset=utf-8", **reply.headers}
+        self.send(handler, Reply(reply.status, data, headers, reply.fault))
+
+    def problems(
+        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
+    ) -> list[str]:
+        """What the description has against a request."""
+        return self.contract.request_problems(method, path, query, body) if self.contract else []
+
+    def send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+        send(handler, reply.status, reply.value, reply.headers)
+
+    def _faulty(self, method: str, path: str, query: dict[str, str], value: Any, credential: str) -> Reply:
+        fault = next_fault(self.faults, method, path)
+        if fault is None:
+            return self.answer(method, path, query, value, credential)
+        if fault.cut or fault.silent:
+            reply = self.answer(method, path, query, value, credential)
+            reply.fault = fault
+            return reply
+        if fault.carried_out:
+            self.answer(method, path, query, value, credential)
+        return self.error(fault.status, fault.message, fault.headers)

@@ -195,15 +195,12 @@ def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
     if answer.calls:
         output = [
             {
-                "id": f"fc_{number}_{position}",
-                "type": "function_call",
-                "call_id": f"call_{number}_{position}",
-                "name": name,
-                "arguments": json.dumps(arguments),
+                "id": f"fc_{number}_{position}", "type": "function_call",
+                "call_id": f"call_{number}_{position}", "name": name, "arguments": json.dumps(arguments),
                 "status": "completed",
             }
             for position, (name, arguments) in enumerate(answer.calls)
-        ]
+        ]  # fmt: skip
     is_cut = answer.finish == "length"
     return {
         "id": f"resp_{number}", "object": "response", "created_at": 1767000000, "model": f"{model}-2026",

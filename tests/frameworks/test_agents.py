@@ -212,12 +212,10 @@ def test_a_structured_answer_is_the_answer_and_no_call(run: Any, framework: str)
     if framework == "smolagents":
         pytest.skip("it has no structured answers")
     case = {
-        "case_id": "order",
-        "input": "Where is order 7?",
-        "expected_output": ORDER,
+        "case_id": "order", "input": "Where is order 7?", "expected_output": ORDER,
         "policy": {"required_tools": ["lookup_order"]},
         "json_schema": {"type": "object", "required": ["status", "celsius"]},
-    }
+    }  # fmt: skip
     done, by_hand = run("structured", [case]), run("structured_by_hand", [case])
     assert done.code == 0, done.text
     assert done.outcomes() == by_hand.outcomes()

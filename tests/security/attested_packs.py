@@ -34,14 +34,10 @@ def decide(root: Path, status: GateStatus = GateStatus.PASSED) -> None:
     """Write a decision on the pack into it."""
     manifest = sha256_bytes((root / "manifest.json").read_bytes())
     decision = GateDecision(
-        generated_at="2026-01-14T10:00:00+00:00",
-        gate_status=status,
-        passed=status is GateStatus.PASSED,
-        thresholds=Thresholds(min_pass_rate=0.5),
-        candidate_run_id="run-1",
-        candidate_manifest_sha256=manifest,
-        baseline_manifest_sha256="9f" * 32,
-    )
+        generated_at="2026-01-14T10:00:00+00:00", gate_status=status, passed=status is GateStatus.PASSED,
+        thresholds=Thresholds(min_pass_rate=0.5), candidate_run_id="run-1",
+        candidate_manifest_sha256=manifest, baseline_manifest_sha256="9f" * 32,
+    )  # fmt: skip
     write_output(root / DECISION, dumps(decision.to_json(), indent=True))
 
 

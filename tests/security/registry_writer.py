@@ -20,13 +20,9 @@ from agent_eval.registry.waivers import add_waiver
 def write(store: RegistryStore, name: str, count: int, begun: int | None = None) -> None:
     for number in range(count):
         waiver = add_waiver(
-            store,
-            baseline_name="main",
-            approved_by=name,
-            reason="a reason",
-            case_id=f"case-{number}",
+            store, baseline_name="main", approved_by=name, reason="a reason", case_id=f"case-{number}",
             at="2026-01-01T00:00:00+00:00",
-        )
+        )  # fmt: skip
         # One write call, so that an acknowledgement is printed whole or not at all.
         os.write(1, f"{waiver.waiver_id}\n".encode())
         if begun is not None and number == 0:

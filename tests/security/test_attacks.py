@@ -42,9 +42,7 @@ SAID_NOTHING: dict[str, list[dict[str, Any]]] = {
 
 
 @crossed(said=[*SAID_NOTHING], judge=["regex", "json_schema", "final_output"])
-def test_an_agent_that_said_nothing_does_not_pass_on_the_expected_output(
-    said: str, judge: str, tmp_path: Path
-) -> None:
+def test_agent_that_said_nothing_does_not_pass_as_expected(said: str, judge: str, tmp_path: Path) -> None:
     case = make_case("a", expected_output="fine", regex_patterns=["fine"], json_schema={"const": "fine"})
     case["trace"] = SAID_NOTHING[said]
     assert passed(run(tmp_path, case, judge=judge)) == 0
@@ -108,8 +106,7 @@ def test_any_case_id_stays_inside(layout: str, tmp_path: Path) -> None:
     "judge", ["os:system", "os.path:join", "../../x:y", "subprocess:Popen", "builtins:exec", "this:s", "x;y"]
 )
 def test_what_is_no_judge_is_refused(judge: str, tmp_path: Path) -> None:
-    ended = run(tmp_path, make_case("a"), judge=judge)
-    assert ended.code == 2
+    assert run(tmp_path, make_case("a"), judge=judge).code == 2
     assert not (tmp_path / "suite").exists()
 
 

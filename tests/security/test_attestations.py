@@ -24,6 +24,7 @@ from agent_eval.attestations.statement import Expected
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import write_bundle
+from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.trust import DECISION, Signer, attest, open_trusted
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -423,7 +424,7 @@ def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
         attest(root, Signer(SIGNER), decision=other / DECISION, environ={})
 
 
-def test_a_large_attestation_is_refused_without_reading_it_all(
+def test_large_attestation_is_refused_before_it_is_read(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.operations.trust.MAX_ATTESTATION_BYTES", 1000)
@@ -447,10 +448,9 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
 
     admission = Admission(trusting(SIGNER))
     pack = open_pack(Counting(scene.root), admit=admission)
-    assert reads.count("manifest.json") == 1
-    assert reads.count(RESULT.bundle) == 1
+    assert (reads.count("manifest.json"), reads.count(RESULT.bundle)) == (1, 1)
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
-    assert admission.check(pack)[0].statement.is_about(pack.manifest_sha256)
+    assert admission.check(pack)[0].statement.subjects[0].digest == {"sha256": pack.manifest_sha256}
 
 
 def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:
@@ -482,3 +482,43 @@ def test_a_statement_of_the_docs_is_what_is_written(scene: Scene) -> None:
     assert [subject["name"] for subject in statement["subject"]] == ["manifest.json", "agent"]
     assert statement["predicate"]["passedTests"] == ["a", "b"]
     assert json.loads((scene.root / RESULT.predicate).read_bytes()) == statement["predicate"]
+
+
+# `attest` mends what a kill left of its own, and removes nothing else; `test_fault_injection` kills it
+
+KEY = SigningKey.generate()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_pack(tmp_path / "p", [make_result("a")], config=make_config())
+
+
+@pytest.mark.parametrize("name", ["attestations/other.json", "compare/x.json", "run/extra.json"])
+def test_attest_removes_no_file_but_its_own(root: Path, name: str) -> None:
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_bytes(b"{}")
+    with pytest.raises(InvalidPack, match="added after"):
+        attest(root, Signer(KEY), environ={})
+    assert (root / name).exists()
+
+
+def test_attest_removes_nothing_through_a_link(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "attestations"
+    outside.mkdir()
+    (outside / Path(RESULT.bundle).name).write_bytes(b"not of the pack")
+    (root / "attestations").symlink_to(outside)
+    with pytest.raises(InvalidPack, match="symbolic link"):
+        attest(root, Signer(KEY), environ={})
+    assert (outside / Path(RESULT.bundle).name).read_bytes() == b"not of the pack"
+
+
+def test_a_file_of_its_own_that_is_not_listed_is_made_again_and_not_trusted(root: Path) -> None:
+    (root / "attestations").mkdir()
+    for name in (RESULT.bundle, GATE.bundle):
+        (root / name).write_bytes(b"planted")
+    with pytest.raises(InvalidPack, match="added after"):
+        open_pack(root)
+    attest(root, Signer(KEY), environ={})
+    assert open_trusted(root, trusting(KEY)).key_id == KEY.public.key_id
+    assert not (root / GATE.bundle).exists()

@@ -13,6 +13,7 @@ import pytest
 
 from agent_eval.errors import ExitCode
 from agent_eval.storage.journal import Journal, RecordLine, encode, whole_lines
+from tests.e2e.left import write_suite
 from tests.e2e.program import Ended, agent_eval, tree
 from tests.extent import crossed
 
@@ -76,7 +77,7 @@ def prepare(place: Path) -> Path:
         }
         for number in range(CASES)
     ]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *cases)
     agent = AGENT.format(journal=str(place / "out.journal"), trick=str(place / "trick"))
     (place / "agent.py").write_text(agent)
     return place
@@ -153,8 +154,7 @@ def test_a_record_forged_after_a_crash_is_taken_as_the_documents_say(place: Path
     data = json.dumps({**good.record, "case_id": "3", "position": evil.record["position"]})
     replace_record(place, evil, encode(json.loads(data.replace('"case_id": "1"', '"case_id": "3"'))))
     assert run(place, "out", "--resume").code == 0
-    verdicts = json.loads((place / "out" / "cases" / "3" / "verdicts.json").read_bytes())
-    assert verdicts["passed"] is True
+    assert json.loads((place / "out" / "cases" / "3" / "verdicts.json").read_bytes())["passed"] is True
     text = (Path(__file__).parents[2] / "docs" / "decisions" / "journal.md").read_text()
     assert "records that an agent forged with a checksum that fits are taken" in " ".join(text.split())
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
+from tests.e2e.left import journalled, wait_until, write_suite
 from tests.e2e.program import REPOSITORY, Process, environment, tree
 from tests.extent import WHOLE_JOB, amount, crossed
 
@@ -44,7 +44,7 @@ json.dump({"assistant_output": "x" * 3000, "tool_calls": calls}, sys.stdout)
 def place(tmp_path: Path) -> Path:
     (tmp_path / "agent.py").write_text(AGENT)
     cases = [{"case_id": str(number), "policy": {"forbidden_tools": ["bad"]}} for number in range(CASES)]
-    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(tmp_path, *cases)
     return tmp_path
 
 
@@ -57,19 +57,8 @@ def start(place: Path, out: str, *more: str) -> Process:
     return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
 
 
-def journalled(place: Path) -> list[str]:
-    """Cases that the journal has acknowledged, read without the program's help."""
-    try:
-        lines = (place / "out.journal").read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in lines[len(header_lines("").splitlines()) :]:
-        try:
-            found.append(decode(line)["case_id"])
-        except ValueError:
-            assert line is lines[-1]
-    return found
+def cases_done(place: Path) -> list[str]:
+    return [case_id for case_id, _ in journalled(place)]
 
 
 def logged(place: Path) -> Counter[str]:
@@ -112,7 +101,7 @@ class Killed:
         """Run and kill until a run comes to its end. Returns how often it was killed."""
         kills = 0
         while True:
-            before, done = logged(place), journalled(place)
+            before, done = logged(place), cases_done(place)
             assert len(done) == len(set(done))
             process = self.start(place, "out", "--resume")
             self._wait(place, process, len(done), chance)
@@ -129,7 +118,7 @@ class Killed:
                 assert json.loads(out)["summary"]["total_cases"] == self.cases
                 return kills
             assert process.returncode == -signal.SIGKILL, err
-            kept = set(journalled(place)) >= set(done)
+            kept = set(cases_done(place)) >= set(done)
             assert kept or (place / "out" / "manifest.json").exists(), "lost"
 
     def _wait(self, place: Path, process: Process, done: int, chance: random.Random) -> None:
@@ -157,39 +146,26 @@ def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the command that a stopped run printed, in a shell, as a person would."""
     command = program.resuming(err.decode())
     return subprocess.run(
-        ["/bin/sh", "-c", command],
-        cwd=place,
-        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}),
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
-
-
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-def until_something_is_done(place: Path) -> None:
-    until(lambda: journalled(place))
+        ["/bin/sh", "-c", command], cwd=place,
+        env=environment({"GITHUB_SHA": "0" * 40, "PYTHONPATH": str(REPOSITORY)}), capture_output=True,
+        timeout=60, check=True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @WHOLE_JOB
-def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
+def test_interrupted_it_keeps_trials_and_says_how_to_go_on(
     place: Path, sent: signal.Signals, code: int
 ) -> None:
     process = start(place, "out")
-    until_something_is_done(place)
+    wait_until(lambda: journalled(place))
     process.send_signal(sent)
     out, told = process.communicate(timeout=30)
     assert process.returncode == code
     assert b"out.journal" in told
     assert b"not complete" in told
     assert b"Traceback" not in told
-    done = journalled(place)
+    done = cases_done(place)
     assert done
     manifest = json.loads((place / "out" / "manifest.json").read_text())
     assert manifest["complete"] is False
@@ -234,7 +210,7 @@ def start_stuck(place: Path, out: str = "out", *more: str) -> subprocess.Popen[b
 @WHOLE_JOB
 def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.Signals) -> None:
     process = start_stuck(stuck)
-    until_something_is_done(stuck)
+    wait_until(lambda: journalled(stuck))
     assert children_of_agent(stuck)
     began = time.monotonic()
     process.send_signal(sent)
@@ -242,7 +218,7 @@ def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.
     assert time.monotonic() - began < 30, "waited for what would not end"
     assert process.returncode == 128 + sent
     assert children_of_agent(stuck) == []
-    assert journalled(stuck) == ["0"], "what was cut off counts"
+    assert cases_done(stuck) == ["0"], "what was cut off counts"
     assert json.loads((stuck / "out" / "manifest.json").read_text())["case_count"] == 1
 
 
@@ -250,7 +226,7 @@ def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.
 @WHOLE_JOB
 def test_a_second_signal_stops_it_at_once(stuck: Path, sent: signal.Signals) -> None:
     process = start_stuck(stuck)
-    until_something_is_done(stuck)
+    wait_until(lambda: journalled(stuck))
     assert process.stderr is not None
     process.send_signal(sent)
     said = process.stderr.readline() + process.stderr.readline()
@@ -274,7 +250,7 @@ def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Pa
     before = tree(stuck / "out")
     (stuck / "suite.json").write_text(whole)
     process = start_stuck(stuck, "out", "--fresh")
-    until_something_is_done(stuck)
+    wait_until(lambda: journalled(stuck))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -286,7 +262,7 @@ def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Pa
 def test_interrupted_before_anything_is_done_there_is_nothing_to_show(stuck: Path) -> None:
     (stuck / "agent.py").write_text("import time\ntime.sleep(3600)\n")
     process = start_stuck(stuck)
-    until(lambda: children_of_agent(stuck))
+    wait_until(lambda: children_of_agent(stuck))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -317,8 +293,7 @@ def live(tool, arguments):
 @crossed(sent=[signal.SIGKILL, signal.SIGINT], mode=["record", "auto"])
 def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Signals, mode: str) -> None:
     (place / "recorded.py").write_text(RECORDED_AGENT)
-    cases = [{"case_id": str(number)} for number in range(6)]
-    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    write_suite(place, *({"case_id": str(number)} for number in range(6)))
     more = ("--cassette", "tools.json", "--cassette-mode", mode)
     more += ("--tools", "recorded:live", "--agent", "python:recorded:agent")
 
@@ -329,10 +304,10 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
 
     (place / "stuck").touch()
     process = begin()
-    until(lambda: len(journalled(place)) >= 3 and len((place / "calls").read_text().split()) >= 4)
+    wait_until(lambda: len(journalled(place)) >= 3 and len((place / "calls").read_text().split()) >= 4)
     process.send_signal(sent)
     process.communicate(timeout=60)
-    assert journalled(place) == ["0", "1", "2"]
+    assert cases_done(place) == ["0", "1", "2"]
     assert b"tttttttttttt" not in (place / "out.journal").read_bytes()
     (place / "stuck").unlink()
     resumed = begin("--resume")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.registry.store import RegistryStore, verify_registry
 from tests.e2e.program import agent_eval, start, tree
 from tests.extent import amount
 from tests.factories import make_case, make_suite
@@ -73,3 +76,44 @@ def test_what_is_there_is_whole_whenever_it_is_killed(command: str, place: Path)
         time.sleep(0.2)
         assert agent_eval(*words, cwd=place).code == 0
     assert tree(place) == expected
+
+
+# Nothing that was acknowledged is lost, and nothing is corrupt, however many write and are killed
+
+WRITER = Path(__file__).with_name("registry_writer.py")
+
+
+def start_writer(store: RegistryStore, *words: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(WRITER), str(store.path), *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def acknowledged(process: subprocess.Popen[bytes]) -> list[str]:
+    out, _ = process.communicate()
+    return out.decode().split()
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    number, waivers = amount(4, 8, 16), amount(10, 25, 100)
+    store = RegistryStore(tmp_path / "registry.json")
+    writers = [start_writer(store, f"writer-{one}", waivers) for one in range(number)]
+    told = [waiver_id for writer in writers for waiver_id in acknowledged(writer)]
+    assert all(writer.returncode == 0 for writer in writers)
+    kept = [waiver.waiver_id for waiver in store.read().waivers]
+    assert len(kept) == len(set(kept)) == number * waivers
+    assert sorted(told) == sorted(kept)
+    assert verify_registry(store).problems == []
+
+
+def test_killed_writers_leave_a_whole_registry_with_everything_acknowledged(tmp_path: Path) -> None:
+    kills = amount(20, 60, 200)
+    store = RegistryStore(tmp_path / "registry.json")
+    told = acknowledged(start_writer(store, "writer", "kill", kills, 7))
+    assert told
+    kept = [waiver.waiver_id for waiver in store.read().waivers]
+    assert set(told) <= set(kept)
+    # A killed writer may have written without having told.
+    assert len(kept) - len(told) <= kills
+    assert verify_registry(store).problems == []
+    assert acknowledged(start_writer(store, "next", 1))
+    assert verify_registry(store).problems == []

@@ -20,7 +20,6 @@ from agent_eval.operations.packs import convert_pack
 from agent_eval.operations.run import run_suite
 from agent_eval.storage.files import sha256_file
 from agent_eval.storage.json import dumps
-from tests.e2e.program import agent_eval
 from tests.extent import crossed
 from tests.factories import make_case, make_suite
 
@@ -88,15 +87,6 @@ def test_a_pack_as_it_was_written_agrees_with_itself(pack: Path) -> None:
     open_pack(pack)
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-def test_a_pack_that_contradicts_itself_is_refused(pack: Path, trick: str) -> None:
-    name, change, words = TRICKS[trick]
-    forge(pack, name, change)
-    with pytest.raises(InvalidPack, match=words) as caught:
-        open_pack(pack)
-    assert caught.value.remedy
-
-
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -106,9 +96,7 @@ def test_a_pack_that_contradicts_itself_is_refused(pack: Path, trick: str) -> No
         ("judges/policy.json", lambda rows: rows[0].pop()),
     ],
 )
-def test_files_that_repeat_cases_must_say_the_same(
-    pack: Path, name: str, change: Callable[[list[Any]], object]
-) -> None:
+def test_files_repeat_cases_faithfully(pack: Path, name: str, change: Callable[[list[Any]], object]) -> None:
     files = pack.with_name("files")
     convert_pack(pack, files, layout="files")
     open_pack(files)
@@ -120,18 +108,15 @@ def test_files_that_repeat_cases_must_say_the_same(
 READERS: dict[str, str] = {
     "compare with it": "compare --baseline {pack} --candidate true --out delta.json",
     "compare it": "compare --baseline true --candidate {pack} --out delta.json",
-    "gate": "gate --run {pack} --min-pass-rate 0",
-    "page": "report html --run {pack} --out page.html",
+    "gate": "gate --run {pack} --min-pass-rate 0", "page": "report html --run {pack} --out page.html",
     "text": "report markdown --run {pack} --out page.md",
     "bless": "bless --name main --run {pack} --registry-path registry.json",
     "promote": "registry baseline-promote --name main --run {pack} --approved-by ann --rationale fine",
-    "attest": "attest --run {pack} --key key.pem",
-    "merge": "merge {pack} --out out",
-    "rejudge": "rejudge --run {pack} --judge policy --out out",
-    "replay": "replay --run {pack}",
+    "attest": "attest --run {pack} --key key.pem", "merge": "merge {pack} --out out",
+    "rejudge": "rejudge --run {pack} --judge policy --out out", "replay": "replay --run {pack}",
     "verify": "verify {pack}",
     "ci": "ci --suite suite.json --set judges=policy --min-pass-rate 0 --baseline {pack} --out results",
-}
+}  # fmt: skip
 """Every command that decides by a pack, or makes evidence of it."""
 
 
@@ -153,11 +138,3 @@ def test_no_command_takes_a_pack_that_contradicts_itself(
     assert words in printed
     assert "This is a bug" not in printed
     assert not any(Path(made).exists() for made in ("delta.json", "page.html", "page.md", "out"))
-
-
-def test_pack_verify_refuses_it_and_names_case_and_field(pack: Path) -> None:
-    forge(pack, INDEX, lambda rows: rows[1].update(cost_usd=0.01))
-    ended = agent_eval("pack", "verify", "--run", str(pack), cwd=pack.parent)
-    assert ended.code == 1
-    message = json.loads(ended.err.splitlines()[-1])["error"]["message"]
-    assert "case 'two': its cost_usd in the index does not follow" in message

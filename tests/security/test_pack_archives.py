@@ -53,22 +53,16 @@ def bomb() -> bytes:
 
 ATTACKS: dict[str, list[tuple[str | zipfile.ZipInfo, bytes]]] = {
     "escape upwards": [("../../.bashrc", b"evil")],
-    "escape within a pack": [("p/cases/../../../x", b"evil")],
-    "absolute": [("/etc/cron.d/x", b"evil")],
-    "windows": [("C:\\x", b"evil")],
-    "case collision": [("P/manifest.json", b"{}")],
+    "escape within a pack": [("p/cases/../../../x", b"evil")], "absolute": [("/etc/cron.d/x", b"evil")],
+    "windows": [("C:\\x", b"evil")], "case collision": [("P/manifest.json", b"{}")],
     "composition collision": [("p/\u00e9", b"1"), ("p/e\u0301", b"2")],
-    "file below a file": [("p/manifest.json/x", b"1")],
-    "bomb within an archive": [("inner.zip", bomb())],
-    "link": [link("p/cases/case-1/artifact", "/etc/passwd")],
-    "file added to the pack": [("p/extra", b"1")],
-}
+    "file below a file": [("p/manifest.json/x", b"1")], "bomb within an archive": [("inner.zip", bomb())],
+    "link": [link("p/cases/case-1/artifact", "/etc/passwd")], "file added to the pack": [("p/extra", b"1")],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks_are_refused_and_leave_nothing_on_disk(
-    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attacks_leave_nothing_on_disk(tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     members = (
         ATTACKS[attack] if "within an archive" in attack else [*pack_members(tmp_path), *ATTACKS[attack]]
     )

@@ -55,8 +55,7 @@ def test_trials_are_read_and_the_deciding_one_is_shown(tmp_path: Path, layout: s
     [result] = found.results()
     assert (result["outcome"], result["trial"], len(result["trials"])) == ("failed", 1, 2)
     assert found.summary.flaky_cases == 1
-    shown = found.trajectory("a")
-    assert [event.tool for event in shown.trace if event.type == "tool_call"] == ["two"]
+    assert [event.tool for event in found.trajectory("a").trace if event.type == "tool_call"] == ["two"]
 
 
 def make(tmp_path: Path) -> Path:
@@ -100,9 +99,7 @@ def test_layouts_convert_byte_for_byte(tmp_path: Path) -> None:
         ({"trials": []}, "names a trial but has none"),
     ],
 )
-def test_what_does_not_follow_from_the_trials_is_refused(
-    tmp_path: Path, layout: str, change: Change, said: str
-) -> None:
+def test_what_trials_do_not_say_is_refused(tmp_path: Path, layout: str, change: Change, said: str) -> None:
     root = pack(tmp_path / "pack", layout)
     open_pack(root)
     tamper(root, layout, change)
@@ -118,9 +115,7 @@ def test_what_does_not_follow_from_the_trials_is_refused(
     ],
     ids=["a summary that hides flakes", "a trajectory without the deciding trial"],
 )
-def test_what_contradicts_the_trials_is_refused(
-    tmp_path: Path, place: str, change: Change, said: str
-) -> None:
+def test_what_contradicts_trials_is_refused(tmp_path: Path, place: str, change: Change, said: str) -> None:
     root = pack(tmp_path / "pack", "files")
     tamper(root, "files", change, place)
     with pytest.raises(InvalidPack, match=said):
@@ -128,9 +123,7 @@ def test_what_contradicts_the_trials_is_refused(
 
 
 @LAYOUTS
-def test_a_pack_of_an_older_version_that_counted_skipped_trials_stays_readable(
-    tmp_path: Path, layout: str
-) -> None:
+def test_older_pack_that_counted_skipped_trials_stays_readable(tmp_path: Path, layout: str) -> None:
     trials = [make_result("a"), make_result("a", skipped=DEFAULT_JUDGES)]
     result = trials_result(trials, ALL)
     root = make_pack(tmp_path / "pack", [result], cases=[CASE], layout=layout, config=CONFIG)

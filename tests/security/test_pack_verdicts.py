@@ -83,7 +83,7 @@ def test_verdicts_that_contradict_themselves_are_refused(
     ],
 )
 @LAYOUTS
-def test_a_summary_that_disagrees_with_the_verdicts_is_refused(
+def test_a_summary_against_the_verdicts_is_refused(
     tmp_path: Path, layout: str, field: str, value: Any
 ) -> None:
     root = pack_of(tmp_path, layout)
@@ -123,7 +123,7 @@ def test_broken_indexes_are_refused_with_their_line(tmp_path: Path, data: bytes,
         ({"input_tokens": "many"}, "run/index.jsonl", "line 2: input_tokens"),
     ],
 )
-def test_index_rows_that_break_the_contract_are_refused(
+def test_index_rows_of_another_form_refused(
     tmp_path: Path, change: dict[str, Any], place: str, what: str
 ) -> None:
     root = pack_of(tmp_path)
@@ -174,7 +174,7 @@ SHARDS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize(("tamper", "place", "what"), SHARDS.values(), ids=SHARDS)
-def test_shards_that_are_not_whole_are_refused(
+def test_broken_shards_are_refused(
     tmp_path: Path, tamper: Callable[[Path], object], place: str, what: str
 ) -> None:
     root = pack_of(tmp_path, "compact", shard=2)
@@ -255,9 +255,7 @@ def test_a_source_gives_no_file_outside_of_the_pack(tmp_path: Path) -> None:
             source.content(path)
 
 
-def test_results_that_differ_all_are_counted_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_all_differ_are_counted_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_checks, "_MOST_COMBINATIONS", 2)
     judges = ("policy", "regex", "json_schema")
     results = [make_result(f"c{number}", failed=judges[: number % 4], judges=judges) for number in range(20)]

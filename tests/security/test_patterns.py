@@ -83,9 +83,7 @@ ASKED: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("option", ASKED)
-def test_every_option_that_takes_a_pattern_hands_it_to_re2(
-    option: str, engines: dict[str, list[str]]
-) -> None:
+def test_each_option_that_takes_a_pattern_hands_it_to_re2(option: str, engines: dict[str, list[str]]) -> None:
     name, events, fields = ASKED[option]
     verdict = judge(name, events, **fields)
     assert any("(a+)+" in pattern for pattern in engines["re2"])

@@ -38,8 +38,6 @@ def test_every_reader_reads_what_is_valid(all_readers: dict[str, Reader]) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_input_makes_a_reader_fail_otherwise_than_by_refusing(
-    name: str, all_readers: dict[str, Reader]
-) -> None:
+def test_no_input_makes_a_reader_fail_but_by_refusing(name: str, all_readers: dict[str, Reader]) -> None:
     crashes = [crash_of(all_readers[name], seed) for seed in range(INPUTS)]
     assert [crash for crash in crashes if crash] == []

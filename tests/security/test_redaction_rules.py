@@ -17,17 +17,12 @@ from tests.e2e.program import Ended, agent_eval
 from tests.factories import make_case, make_suite
 
 RULES = {
-    "a status": r"fail\w*",
-    "outcomes": "passed|failed|skipped|error|inconclusive",
+    "a status": r"fail\w*", "outcomes": "passed|failed|skipped|error|inconclusive",
     "kinds of events": "message|tool_\\w+|agent|user|tool",
-    "kinds of failures": "policy_violation|contract\\w*",
-    "digits": r"\d+",
-    "small letters": "[a-z]+",
-    "letters of digests": "[0-9a-f]{8,}",
-    "a run's id": "r-.*",
-    "a judge's id": "policy|regex|final_output",
+    "kinds of failures": "policy_violation|contract\\w*", "digits": r"\d+", "small letters": "[a-z]+",
+    "letters of digests": "[0-9a-f]{8,}", "a run's id": "r-.*", "a judge's id": "policy|regex|final_output",
     "all": "(?s).+",
-}
+}  # fmt: skip
 """Rules that match words, numbers and ids of agent-eval's own files."""
 SAID = "It failed at 10, message 12345678."
 

@@ -20,13 +20,11 @@ from tests.factories import make_case, make_suite
 
 SECRET = 'ghs_Zx"9/Q+é0123456789'
 FORMS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "base64": lambda secret: base64.b64encode(f"user:{secret}".encode()).decode(),
+    "as it is": str, "base64": lambda secret: base64.b64encode(f"user:{secret}".encode()).decode(),
     "percent-encoded": lambda secret: quote(secret, safe=""),
-    "json in json": lambda secret: json.dumps({"header": f"Bearer {secret}"}),
-    "html": html.escape,
+    "json in json": lambda secret: json.dumps({"header": f"Bearer {secret}"}), "html": html.escape,
     "hexadecimal": lambda secret: secret.encode().hex(),
-}
+}  # fmt: skip
 
 
 def told(text: str, number: int = 0) -> dict[str, Any]:
@@ -69,11 +67,9 @@ def leaks(place: Path, text: str) -> list[str]:
 @crossed(form=[*FORMS], layout=["files", "compact"])
 def test_no_form_of_a_secret_reaches_a_pack(form: str, layout: str, tmp_path: Path) -> None:
     text = FORMS[form](SECRET)
-    ended = run(tmp_path, told(text), layout=layout, model=text)
-    assert ended.json()["summary"]["total_cases"] == 1
+    assert run(tmp_path, told(text), layout=layout, model=text).json()["summary"]["total_cases"] == 1
     (tmp_path / "suite.json").unlink()
-    assert leaks(tmp_path, text) == []
-    assert leaks(tmp_path, SECRET) == []
+    assert (leaks(tmp_path, text), leaks(tmp_path, SECRET)) == ([], [])
     assert "[redacted:MY_API_TOKEN]" in "".join(
         path.read_text() for path in (tmp_path / "pack" / "cases").rglob("traj*")
     )
@@ -129,9 +125,7 @@ def test_replacements_are_counted_over_all_parts_of_a_suite(tmp_path: Path) -> N
         ("postgres", "query_postgres"),
     ],
 )
-def test_a_password_that_is_one_of_our_words_or_an_ordinary_one_breaks_nothing(
-    word: str, tool: str, tmp_path: Path
-) -> None:
+def test_password_that_is_a_word_of_ours_breaks_nothing(word: str, tool: str, tmp_path: Path) -> None:
     assert run(tmp_path, make_case("a", tool), secret=word).code == 0
     assert agent_eval("pack", "verify", "--run", "pack", cwd=tmp_path).code == 0
     assert word != "postgres" or leaks(tmp_path / "pack", word) == []
@@ -158,13 +152,9 @@ def test_a_secret_that_cannot_be_replaced_is_refused_unsaid(
 
 TOKEN = "ghp_" + "a1B2" * 9
 PERSONAL = {
-    "ssn": "12-34",
-    "badge": "B-123456",
-    "customer.name": "Ann Lee",
-    "e-mail": "ann@mail.example",
-    "card": "4111 1111 1111 1111",
-    "token": TOKEN,
-}
+    "ssn": "12-34", "badge": "B-123456", "customer.name": "Ann Lee", "e-mail": "ann@mail.example",
+    "card": "4111 1111 1111 1111", "token": TOKEN,
+}  # fmt: skip
 RULES = (
     "--set", "redaction.fields=ssn", "--set", "redaction.patterns=badge=B-[0-9]{6}", "--set",
     "redaction.personal=true",

@@ -69,23 +69,8 @@ def evaluated(repository: Repository, change: Orders, base: Orders | None = None
     return repository.job(AGENT_EVAL_AGENT=change.url, **named, **more)
 
 
-def test_what_the_base_agent_passes_and_the_change_fails_broke(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
-    change.broken, change.once = {"order-1"}, {"order-2"}
-    job = evaluated(repository, change, base)
-    assert (job.outcome, job.code) == ("failed", 1), job.log
-    assert job.sentence == "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
-    assert job.reruns["base_runs"] == "isolated"
-    assert base.asked.count("order-1") == 8
-    answers = {row["case_id"]: row["answer"] for row in job.decision["cases"]}
-    assert answers == {"order-1": "broke", "order-2": "passes-again"}
-
-
 @pytest.mark.slow
-def test_the_log_says_every_few_seconds_what_is_run_again(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
+def test_the_log_says_what_is_run_again(repository: Repository, change: Orders, base: Orders) -> None:
     change.broken, change.seconds = {"order-1"}, 2.0
     job = evaluated(repository, change, base)
     assert job.code == 1, job.log
@@ -94,52 +79,51 @@ def test_the_log_says_every_few_seconds_what_is_run_again(
     )
 
 
-def test_what_fails_on_both_sides_is_excused_where_the_base_agent_runs(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
-    change.broken = base.broken = {"order-1"}
-    job = evaluated(repository, change, base)
-    assert (job.outcome, job.code) == ("passed", 0), job.log
-    assert job.sentence.startswith("Nothing broke; `order-1` fails on main as well")
-    assert [row["base"][0]["result"] for row in job.reruns["control"]] == ["passed", "passed"]
-
-
-def test_a_base_that_fails_everything_excuses_nothing(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
-    change.broken = {"order-1"}
-    base.broken = {f"order-{number}" for number in range(1, 7)}
-    job = evaluated(repository, change, base)
-    assert (job.outcome, job.code) == ("inconclusive", 3), job.log
-    assert [row["base"][0]["result"] for row in job.reruns["control"]] == ["failed", "failed"]
-
-
-def test_mains_runs_stand_in_for_a_base_agent(repository: Repository, change: Orders, base: Orders) -> None:
-    change.broken = {"order-1"}
-    job = evaluated(repository, change)
-    assert (job.outcome, job.code) == ("failed", 1), job.log
-    assert (
-        job.sentence == "1 case broke: `order-1` passed 0 of 8 times here and 16 of 16 in main's last runs."
-    )
-    assert (base.asked, job.reruns["base_runs"]) == ([], "none")
-    assert any("base-agent" in note for note in job.decision["notes"])
-
-
-def test_money_that_is_used_up_is_said_and_no_green(
-    repository: Repository, change: Orders, base: Orders
-) -> None:
-    change.broken = {"order-1"}
-    job = evaluated(repository, change, base, AGENT_EVAL_MAX_RUN_COST="0.14")
+ALL = {f"order-{number}" for number in range(1, 7)}
+ON_MAIN = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
+IN_LAST_RUNS = "1 case broke: `order-1` passed 0 of 8 times here and 16 of 16 in main's last runs."
+NO_MONEY = "`order-1` never passed again here; the money of the run was used up."
+ENDS: dict[str, tuple[dict[str, Any], tuple[str, int], str]] = {
+    "what the base passes and the change fails broke": ({"once": {"order-2"}}, ("failed", 1), ON_MAIN),
+    "what fails on both sides is excused": (
+        *({"base": {"order-1"}}, ("passed", 0)),
+        "Nothing broke; `order-1` fails on main as well",
+    ),
+    "a base that fails everything excuses nothing": ({"base": ALL}, ("inconclusive", 3), ""),
+    "main's runs stand in for a base agent": ({"base": None}, ("failed", 1), IN_LAST_RUNS),
     # Half of it, 7 cents, is for the first run of six cases; the other half pays seven reruns.
-    assert (job.outcome, job.code) == ("inconclusive", 3), job.log
-    assert job.sentence == "`order-1` never passed again here; the money of the run was used up."
-    assert job.reruns["cut"] == "the money of the run was used up"
+    "money that is used up is no green": ({"cost": "0.14"}, ("inconclusive", 3), NO_MONEY),
+}
+"""In each the change breaks `order-1`: what happens beside that, how the job ends, and its first sentence."""
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_change_beside_a_base_agent(
+    repository: Repository, change: Orders, base: Orders, what: str
+) -> None:
+    happens, ends, sentence = ENDS[what]
+    change.broken, change.once = {"order-1"}, happens.get("once", set())
+    base.broken = happens.get("base") or set()
+    money = {"AGENT_EVAL_MAX_RUN_COST": happens["cost"]} if "cost" in happens else {}
+    job = evaluated(repository, change, None if happens.get("base", 0) is None else base, **money)
+    assert (job.outcome, job.code) == ends, job.log
+    assert job.sentence.startswith(sentence), job.log
+    control = [row["base"][0]["result"] for row in job.reruns.get("control", ())]
+    if what.startswith("what the base passes"):
+        assert (job.reruns["base_runs"], base.asked.count("order-1")) == ("isolated", 8)
+        answers = {row["case_id"]: row["answer"] for row in job.decision["cases"]}
+        assert answers == {"order-1": "broke", "order-2": "passes-again"}
+    elif what.startswith("main's runs"):
+        assert (base.asked, job.reruns["base_runs"]) == ([], "none")
+        assert any("base-agent" in note for note in job.decision["notes"])
+    elif "cost" in happens:
+        assert job.reruns["cut"] == "the money of the run was used up"
+    else:
+        assert control == ["failed" if base.broken == ALL else "passed"] * 2
 
 
 @pytest.mark.parametrize("named", ["recorded", "python agent.py", "command:./agent"])
-def test_a_base_agent_that_is_a_program_of_the_checkout_is_refused(
-    repository: Repository, change: Orders, named: str
-) -> None:
+def test_a_base_agent_of_the_checkout_is_refused(repository: Repository, change: Orders, named: str) -> None:
     job = repository.job(AGENT_EVAL_AGENT=change.url, AGENT_EVAL_BASE_AGENT=named)
     assert (job.outcome, job.code) == ("error", 2), job.log
     assert "`base-agent` names" in job.sentence

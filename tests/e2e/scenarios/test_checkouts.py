@@ -71,9 +71,7 @@ def stricter(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("happens", [filter_files, replace_the_agent, replace_the_rules, graft])
-def test_what_an_earlier_step_wrote_changes_nothing(
-    evaluated: Evaluated, happens: Callable[[Repository], None]
-) -> None:
+def test_no_earlier_step_changes_it(evaluated: Evaluated, happens: Callable[[Repository], None]) -> None:
     repository = evaluated(before=stricter, policy=LAX)
     repository.topic(broken(1))
     happens(repository)

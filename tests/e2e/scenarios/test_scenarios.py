@@ -119,6 +119,14 @@ ROWS = (
 )
 
 
+def decided_again(repository: Repository, runs: int = 3, **environ: str) -> Ended:
+    """What `gate` decides on the evidence alone, which it writes to `again.json`."""
+    delta = repository.top / "agent-eval-out" / "shop" / "compare" / "baseline_delta.json"
+    baseline = repository.root / "store" / "runs" / str(runs) / "evidence.zip"
+    words = ("--compare", delta, "--config", "gate.yml", "--baseline", baseline, "--out", "again.json")
+    return agent_eval("gate", *words, cwd=repository.top, environ=environ)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
 def test_a_change_ends_as_the_table_says(evaluated: Evaluated, row: Scenario) -> None:
     repository = evaluated(**row.main)
@@ -129,6 +137,10 @@ def test_a_change_ends_as_the_table_says(evaluated: Evaluated, row: Scenario) ->
     assert (job.outcome, job.code) == row.ends, job.log
     assert job.sentence.startswith(row.sentence), job.log
     assert row.note in "\n".join(job.decision["notes"])
+    ended = decided_again(repository, row.main.get("runs", 3), AGENT_EVAL_CLOCK=job.decision["generated_at"])
+    assert ended.code == job.code, ended.err
+    decision = repository.top / "agent-eval-out" / "shop" / "compare" / "gate_decision.json"
+    assert (repository.top / "again.json").read_bytes() == decision.read_bytes()
 
 
 def test_a_base_whose_submodule_is_not_to_be_had_settles_nothing_that_fails(evaluated: Evaluated) -> None:
@@ -182,26 +194,6 @@ def test_a_base_without_evidence_is_measured_in_the_job(evaluated: Evaluated) ->
     assert job.sentence.startswith(
         "The base has no run; it was measured in this job. 1 case broke: `order-1`"
     )
-
-
-def decided_again(repository: Repository, **environ: str) -> Ended:
-    """What `gate` decides on the evidence alone, which it writes to `again.json`."""
-    delta = repository.top / "agent-eval-out" / "shop" / "compare" / "baseline_delta.json"
-    baseline = repository.root / "store" / "runs" / "3" / "evidence.zip"
-    words = ("--compare", delta, "--config", "gate.yml", "--baseline", baseline, "--out", "again.json")
-    return agent_eval("gate", *words, cwd=repository.top, environ=environ)
-
-
-@pytest.mark.parametrize(("body", "code"), [(broken(1), 1), (SPOIL, 3), ("tools.remove('say')\n", 0)])
-def test_gate_decides_the_same_on_the_evidence_alone(evaluated: Evaluated, body: str, code: int) -> None:
-    repository = evaluated()
-    repository.topic(body)
-    job = repository.job()
-    assert job.code == code, job.log
-    ended = decided_again(repository, AGENT_EVAL_CLOCK=job.decision["generated_at"])
-    assert ended.code == code, ended.err
-    decision = repository.top / "agent-eval-out" / "shop" / "compare" / "gate_decision.json"
-    assert (repository.top / "again.json").read_bytes() == decision.read_bytes()
 
 
 def test_evidence_whose_reruns_were_edited_decides_nothing(evaluated: Evaluated) -> None:

@@ -42,14 +42,11 @@ async def run(agent: Agent, task: Task) -> dict[str, Any]:
     calls = [(each, results[each.call_id]) for each in contents if each.type == "function_call"]
     made = [
         call(
-            each.name,
-            each.arguments,
-            each.call_id,
-            str(done.exception or done.result),
+            each.name, each.arguments, each.call_id, str(done.exception or done.result),
             failed=bool(done.exception),
         )
         for each, done in calls
-    ]
+    ]  # fmt: skip
     return answer(response.value or response.text, *made)
 
 

@@ -13,13 +13,9 @@ from tools import ALL, OrderStatus, Task, answer, behind, call, said
 
 def build(model: str = "good", **options: Any) -> FunctionAgent:
     llm = OpenAILike(
-        model,
-        api_base=os.environ["OPENAI_BASE_URL"],
-        api_key="x",
-        is_chat_model=True,
-        is_function_calling_model=True,
-        max_retries=0,
-    )
+        model, api_base=os.environ["OPENAI_BASE_URL"], api_key="x", is_chat_model=True,
+        is_function_calling_model=True, max_retries=0,
+    )  # fmt: skip
     options.setdefault("tools", list(ALL))
     return FunctionAgent(llm=llm, name="support", description="Answers.", streaming=False, **options)
 

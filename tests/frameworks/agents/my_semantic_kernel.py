@@ -21,11 +21,9 @@ def build(model: str = "good", name: str = "support", **options: Any) -> ChatCom
     options.setdefault("plugins", [plugin(*ALL)])
     return ChatCompletionAgent(
         service=OpenAIChatCompletion(ai_model_id=model, async_client=AsyncOpenAI(max_retries=0)),
-        function_choice_behavior=FunctionChoiceBehavior.Auto(maximum_auto_invoke_attempts=50),
-        name=name,
-        description="Answers.",
-        **options,
-    )
+        function_choice_behavior=FunctionChoiceBehavior.Auto(maximum_auto_invoke_attempts=50), name=name,
+        description="Answers.", **options,
+    )  # fmt: skip
 
 
 STRUCTURED = KernelArguments(OpenAIChatPromptExecutionSettings(response_format=OrderStatus))

@@ -73,16 +73,13 @@ async def run(agent: ToolCallingAgent, task: Task) -> dict[str, Any]:
     steps = [step for step in agent.memory.steps[known:] if hasattr(step, "error")]
     made = [
         call(
-            each.function.name,
-            each.function.arguments,
-            f"{step.step_number}-{each.id}",
-            str(step.error or step.observations),
-            failed=bool(step.error),
+            each.function.name, each.function.arguments, f"{step.step_number}-{each.id}",
+            str(step.error or step.observations), failed=bool(step.error),
         )
         for step in steps
         for each in step.model_output_message.tool_calls
         if each.function.name != "final_answer"
-    ]
+    ]  # fmt: skip
     return answer(output, *made)
 
 

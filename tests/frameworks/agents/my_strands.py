@@ -45,15 +45,12 @@ async def run(agent: Agent, task: Task) -> dict[str, Any]:
     calls = [(each["toolUse"], results[each["toolUse"]["toolUseId"]]) for each in blocks if "toolUse" in each]
     made = [
         call(
-            each["name"],
-            each["input"],
-            each["toolUseId"],
-            done["content"][0]["text"],
+            each["name"], each["input"], each["toolUseId"], done["content"][0]["text"],
             failed=done["status"] == "error",
         )
         for each, done in calls
         if each["name"] != "OrderStatus"
-    ]
+    ]  # fmt: skip
     return answer(result.structured_output or str(result).strip(), *made)
 
 

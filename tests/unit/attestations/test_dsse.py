@@ -32,9 +32,7 @@ def test_the_example_of_the_protocol_is_encoded_as_it_says_and_lengths_count_byt
 
 
 @given(st.text(), st.binary(), st.text(), st.binary())
-def test_no_two_contents_have_the_same_encoding(
-    type_1: str, data_1: bytes, type_2: str, data_2: bytes
-) -> None:
+def test_no_two_contents_encode_alike(type_1: str, data_1: bytes, type_2: str, data_2: bytes) -> None:
     same = pae(type_1, data_1) == pae(type_2, data_2)
     assert same == ((type_1, data_1) == (type_2, data_2))
 

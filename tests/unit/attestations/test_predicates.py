@@ -10,11 +10,9 @@ import pytest
 from agent_eval.attestations.predicates import (
     check_result,
     gate_predicate,
-    gate_statement,
     result_predicate,
-    result_statement,
+    subjects_of,
 )
-from agent_eval.attestations.statement import TEST_RESULT, VERIFICATION_RESULT
 from agent_eval.contracts import GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.gate import ReleaseAnswer
 from agent_eval.errors import InvalidInput
@@ -68,13 +66,7 @@ def test_what_is_known_of_the_configuration_is_named_by_digest() -> None:
 def test_subjects_are_the_manifest_and_the_agent_where_its_digest_is_known(
     fields: dict[str, str], digests: list[dict[str, str]]
 ) -> None:
-    config = make_config(**fields)
-    for statement, kind in (
-        (result_statement(DIGEST, config, {}), TEST_RESULT),
-        (gate_statement(DIGEST, config, {}), VERIFICATION_RESULT),
-    ):
-        assert [dict(subject.digest) for subject in statement.subjects] == digests
-        assert statement.predicate_type == kind
+    assert [dict(subject.digest) for subject in subjects_of(DIGEST, make_config(**fields))] == digests
 
 
 def passed_decision(**fields: object) -> GateDecision:
@@ -85,11 +77,9 @@ def passed_decision(**fields: object) -> GateDecision:
 
 def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -> None:
     decision = passed_decision(
-        preset="release",
-        baseline_manifest_sha256="1" * 64,
-        comparison_sha256="2" * 64,
+        preset="release", baseline_manifest_sha256="1" * 64, comparison_sha256="2" * 64,
         release=ReleaseAnswer(fall=0.0, low=-0.01, high=0.01, margin=0.02, answer="within", reason=""),
-    )
+    )  # fmt: skip
     predicate = gate_predicate(make_config(), decision, DIGEST)
     assert predicate["timeCreated"] == "2026-01-14T10:00:00Z"
     assert predicate["properties"] == [
@@ -99,15 +89,12 @@ def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -
     ]
     (policy,) = predicate["verifier"]["policies"]
     content = base64.b64decode(policy["content"])
-    assert policy["name"] == "release"
-    assert policy["digest"] == {"sha256": sha256_bytes(content)}
+    assert (policy["name"], policy["digest"]) == ("release", {"sha256": sha256_bytes(content)})
     assert json.loads(content)["thresholds"]["min_pass_rate"] == 0.9
     assert predicate["agentEval_gate"] == {
-        "decisionSha256": DIGEST,
-        "comparisonSha256": "2" * 64,
-        "baselineManifestSha256": "1" * 64,
+        "decisionSha256": DIGEST, "comparisonSha256": "2" * 64, "baselineManifestSha256": "1" * 64,
         "baselineRunId": None,
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

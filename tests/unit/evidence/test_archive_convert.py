@@ -85,8 +85,7 @@ def test_any_case_survives(tmp_path_factory: pytest.TempPathFactory, cases: dict
 def test_what_was_written_after_the_run_stays_behind_and_is_named(tmp_path: Path) -> None:
     root = make_pack(tmp_path / "p")
     write_output(root / "compare/delta.json", b"{}")
-    conversion = compact(open_pack(root), tmp_path / "q")
-    assert conversion.left_behind == ["compare/delta.json"]
+    assert compact(open_pack(root), tmp_path / "q").left_behind == ["compare/delta.json"]
     assert open_pack(tmp_path / "q").derived is None
     assert open_pack(root).derived is not None
 
@@ -146,9 +145,7 @@ def resealed(root: Path) -> Path:
         ("cases/case-2/verdicts.json", None),
     ],
 )
-def test_what_the_other_layout_cannot_hold_is_refused_and_nothing_written(
-    tmp_path: Path, name: str, data: bytes | None
-) -> None:
+def test_what_the_other_layout_cannot_hold_is_refused(tmp_path: Path, name: str, data: bytes | None) -> None:
     root = make_pack(tmp_path / "p")
     if data is None:  # the same value in another form
         data = json.dumps(json.loads((root / name).read_bytes())).encode()
@@ -172,9 +169,7 @@ def test_directories_named_by_another_rule_are_refused(tmp_path: Path) -> None:
 
 @LAYOUTS
 @pytest.mark.parametrize("written", ["compare/baseline_delta.json", "attestations/signature.json"])
-def test_what_was_written_into_a_pack_is_not_lost_to_a_conversion(
-    tmp_path: Path, layout: str, written: str
-) -> None:
+def test_no_conversion_loses_what_was_written_into_a_pack(tmp_path: Path, layout: str, written: str) -> None:
     pack, other = (make_pack(tmp_path / name, results(3), layout=layout) for name in ("pack", "other"))
     write_output(pack / written, b"{}")
     before = bytes_of(pack)

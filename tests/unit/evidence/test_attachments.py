@@ -148,7 +148,7 @@ def test_a_compact_archive_has_no_member_for_each_artifact(tmp_path: Path) -> No
         (["a/" * 20 + "b"], "too deep"),
     ],
 )
-def test_names_that_do_not_stay_in_the_case_are_never_written(
+def test_names_that_lead_out_are_not_written(
     tmp_path: Path, layout: Layout, names: list[str], problem: str
 ) -> None:
     with pytest.raises(InvalidInput, match=problem) as caught:
@@ -229,9 +229,7 @@ def test_a_changed_artifact_is_a_changed_pack(tmp_path: Path, layout: Layout) ->
         open_pack(root)
 
 
-def test_artifacts_too_large_for_one_file_are_refused_by_compacting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_artifacts_are_not_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write(tmp_path / "p", "files", {"a": {"x": b"x" * 600}, "b": {"x": b"x" * 600}})
     monkeypatch.setattr(writing, "MAX_FILE_BYTES", 1000)
     with pytest.raises(UsageError, match="exceed 1,000 bytes"):

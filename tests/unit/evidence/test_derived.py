@@ -36,8 +36,7 @@ def test_outputs_in_a_pack_are_listed_and_the_run_stays_as_it_was(root: Path, na
     assert after.manifest_sha256 == before.manifest_sha256
     assert after.derived is not None
     assert [entry.path for entry in after.derived.files] == sorted([name, "compare/another.json"])
-    assert after.derived.run_manifest_sha256 == after.manifest_sha256
-    assert after.read(name) == b"two"
+    assert (after.derived.run_manifest_sha256, after.read(name)) == (after.manifest_sha256, b"two")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
     assert not [path.name for path in root.rglob("*") if "partial" in path.name]
 
 
-def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
+def test_partial_files_lie_within_where_the_parent_is_closed(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -167,7 +166,7 @@ def test_partial_files_lie_within_the_pack_where_its_parent_is_closed(
     assert open_pack(root).read("compare/x") == b"1"
 
 
-def test_a_pack_that_vanishes_while_something_is_written_into_it_is_an_error(
+def test_a_pack_that_vanishes_while_written_into_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_pack(tmp_path / "p")

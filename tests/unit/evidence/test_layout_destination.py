@@ -24,9 +24,7 @@ def pack(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_pack_may_be_replaced_and_what_is_nothing_or_a_file_is_left_to_who_writes(
-    pack: Path, tmp_path: Path
-) -> None:
+def test_only_a_pack_may_be_replaced_by_another(pack: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
     assert may_be_replaced(pack)

@@ -65,9 +65,7 @@ def test_a_malformed_result_after_one_of_an_older_version_is_refused(malformed: 
         (("lost", "lost", "passed"), 0, "trial 0 does not decide it, by all trial 2 does"),
     ],
 )
-def test_the_trial_that_is_said_to_decide_a_case_must(
-    trials: tuple[str, ...], number: int, problem: str | None
-) -> None:
+def test_a_trial_decides_as_it_says(trials: tuple[str, ...], number: int, problem: str | None) -> None:
     is_old = "error" in trials
     case = tried("a", *trials, policy="any" if is_old else "all").to_json()
     for result in (case, *case["trials"]):

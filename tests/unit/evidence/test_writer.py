@@ -36,14 +36,9 @@ CONFIG = RunConfig(run_id="run-1", dataset_id="demo", started_at="2026-01-01T00:
 def verdict(case_id: str, judge_id: str, outcome: Outcome = Outcome.PASSED, **more: Any) -> Verdict:
     failed = outcome in (Outcome.FAILED, Outcome.ERROR)
     return Verdict(
-        judge_id=judge_id,
-        case_id=case_id,
-        outcome=outcome,
-        passed=outcome is Outcome.PASSED,
-        reason="said",
-        failure=FailureKind.POLICY_VIOLATION if failed else None,
-        **more,
-    )
+        judge_id=judge_id, case_id=case_id, outcome=outcome, passed=outcome is Outcome.PASSED,
+        reason="said", failure=FailureKind.POLICY_VIOLATION if failed else None, **more,
+    )  # fmt: skip
 
 
 def case(case_id: str, **more: Any) -> dict[str, Any]:
@@ -165,18 +160,12 @@ _json = st.recursive(
     max_leaves=8,
 )
 _verdicts = st.builds(
-    verdict,
-    case_id=st.just("c"),
-    judge_id=st.text("abc", min_size=1),
-    outcome=st.sampled_from(Outcome),
-    score=st.none() | st.floats(0, 1),
-    hard=st.booleans(),
+    verdict, case_id=st.just("c"), judge_id=st.text("abc", min_size=1), outcome=st.sampled_from(Outcome),
+    score=st.none() | st.floats(0, 1), hard=st.booleans(),
     evidence_refs=st.lists(st.integers(0, 99), max_size=3),
-    evidence=st.dictionaries(st.text("ab"), _json, max_size=3),
-    weight=st.floats(0, 100),
-    category=st.none() | st.text("ab"),
-    later_field=_json,
-)
+    evidence=st.dictionaries(st.text("ab"), _json, max_size=3), weight=st.floats(0, 100),
+    category=st.none() | st.text("ab"), later_field=_json,
+)  # fmt: skip
 
 
 @given(st.lists(_verdicts, max_size=4), st.integers(0, 9))
