@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,15 +32,6 @@ OF_THE_MODEL = ("provider", "llm-model", "llm-base-url", "llm-script")
 """Options that say which model judges: one that is named anew is not asked at the earlier one's endpoint."""
 
 _FILE = re.compile(r"\S*/\S*|\S+\.(?:ya?ml|json)")
-
-
-def _agent(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value.lower().startswith(("http://", "https://")):
-        return {"url": value}
-    is_program = re.match(r"\S+[ /]", value.partition(":")[0]) is not None
-    return {"run" if is_program else "model": value}
 
 
 def _judges(value: Any) -> Any:
@@ -68,28 +59,29 @@ def split_model(text: str) -> dict[str, str]:
     return {key: part for key, part in parts.items() if part}
 
 
-def _judge_model(value: Any) -> Any:
-    """Read a model, or a mapping with one; a provider's name alone stands for its default model."""
-    stated = value if isinstance(value, Mapping) else {"model": value}
-    name = stated.get("model")
-    is_provider = name in MODELS and "provider" not in stated
-    if not isinstance(name, str) or not (":" in name or is_provider):
-        return stated
-    return {**{key: part for key, part in stated.items() if key != "model"}, **split_model(name)}
+SHORT = frozenset({"agent", "setup", "judge_model", "policy", "baseline"})
+"""Keys with a short form."""
 
 
-def _policy(value: Any) -> Any:
-    return {"preset" if value in PRESETS else "file": value} if isinstance(value, str) else value
-
-
-SHORT: Mapping[str, Callable[[Any], Any]] = {
-    "agent": _agent,
-    "setup": lambda value: {"run": value} if isinstance(value, str) else value,
-    "judge_model": _judge_model,
-    "policy": _policy,
-    "baseline": lambda value: {"from": value} if isinstance(value, str) else value,
-}
-"""By key with a short form: what makes the long one of a value."""
+def _long_form(key: str, value: Any) -> Any:
+    """Write out the short form of a key's value; a value without one stays as it is."""
+    if key == "judge_model":
+        stated = value if isinstance(value, Mapping) else {"model": value}
+        name = stated.get("model")
+        # A provider's name alone stands for its default model.
+        is_provider = name in MODELS and "provider" not in stated
+        if not isinstance(name, str) or not (":" in name or is_provider):
+            return stated
+        return {**{part: own for part, own in stated.items() if part != "model"}, **split_model(name)}
+    if key not in SHORT or not isinstance(value, str):
+        return value
+    if key == "agent":
+        is_program = re.match(r"\S+[ /]", value.partition(":")[0]) is not None
+        is_address = value.lower().startswith(("http://", "https://"))
+        return {"url" if is_address else "run" if is_program else "model": value}
+    if key == "policy":
+        return {"preset" if value in PRESETS else "file": value}
+    return {"run" if key == "setup" else "from": value}
 
 
 @dataclass
@@ -197,7 +189,7 @@ def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
             spread = _judges(value)
             yield from spread.items()
             continue
-        spread = SHORT[key](value) if key in SHORT else value
+        spread = _long_form(key, value)
         if key in _GROUPS and isinstance(spread, Mapping):
             yield from _leaves(spread, f"{key}.")
         elif not (key in _GROUPS and spread is None):
@@ -285,7 +277,7 @@ def converted(content: Mapping[str, Any]) -> dict[str, Any]:
     new: dict[str, Any] = {}
     for name, value in content.items():
         if name in _TOPS:
-            long = SHORT[name](value) if name in SHORT else value
+            long = _long_form(name, value)
             new[name] = {**new[name], **long} if isinstance(long, dict) and name in new else long
             continue
         *groups, last = (key_of_old_name(name) or name).split(".")
