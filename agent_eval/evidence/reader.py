@@ -12,7 +12,6 @@ import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from concurrent.futures import BrokenExecutor
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
@@ -393,6 +392,8 @@ class Pack:
         if number == 1:
             checked = [self._check_part((0, count), watch)]
         else:
+            from concurrent.futures import BrokenExecutor  # few packs need it
+
             starts = self._starts[:: -(-shards // number)]
             try:
                 with forked_processes(number, _begin_to_check, self, watch) as pool:

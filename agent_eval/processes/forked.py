@@ -8,9 +8,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _PR_SET_PDEATHSIG = 1
 _ENDING = frozenset({signal.SIGINT, signal.SIGTERM})
