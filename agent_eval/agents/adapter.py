@@ -209,9 +209,14 @@ class AdapterModel(Model):
         adapter = self._adapter
         if isinstance(adapter, AuiAdapter):  # with system message and schema, as on the command line
             return adapter.model.complete(replace(request, model=request.model or self._asked_model))
-        ask = adapter.generate_user_message if request.purpose == "simulate" else adapter.call_judge
+        # One text, for models that take nothing else.
+        is_simulated, messages = request.purpose == "simulate", request.messages
+        ask = adapter.generate_user_message if is_simulated else adapter.call_judge
+        texts = [each.text for each in messages]
+        if is_simulated or len(messages) > 1:
+            texts = [f"{each.role}: {each.text}" for each in messages]
         try:
-            text = settled(ask(prompt_of(request), request.model or self._asked_model))
+            text = settled(ask("\n\n".join([request.system, *texts]), request.model or self._asked_model))
         except ModelFailure:
             raise
         except Exception as error:
@@ -221,13 +226,6 @@ class AdapterModel(Model):
         if not isinstance(text, str):
             raise ModelFailure(FailureKind.JUDGE_ERROR, f"returned {type(text).__name__} instead of text")
         return ModelReply(text, model=self.model)
-
-
-def prompt_of(request: ModelRequest) -> str:
-    """Write a request as one text, for models that take nothing else."""
-    if len(request.messages) == 1 and request.purpose != "simulate":
-        return f"{request.system}\n\n{request.messages[0].text}"
-    return "\n\n".join([request.system, *(f"{each.role}: {each.text}" for each in request.messages)])
 
 
 class AuiAdapter(AgentAdapter):

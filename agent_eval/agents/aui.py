@@ -19,7 +19,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
@@ -112,7 +112,18 @@ class Requests:
         status = answer.status
         if status in _REFUSALS and (is_first or status not in _ONLY_AT_FIRST):
             raise NotEvaluable(f"the agent {_in_words(answer)}", remedy=_REFUSALS[status], status=status)
-        return _read_object(answer)
+        if status >= 400:
+            raise _failed(FailureKind.AGENT_ERROR, _in_words(answer), answer.body)
+        if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":
+            problem = "answered with a web page instead of JSON, as a proxy or another address would"
+            raise _failed(FailureKind.INFRASTRUCTURE, problem, answer.body)
+        try:
+            value = _parsed(answer.body)
+        except InvalidInput as error:
+            raise _failed(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}", answer.body) from None
+        if not isinstance(value, dict):
+            raise _failed(FailureKind.TYPE_ERROR, "answered with something else than an object", answer.body)
+        return value
 
     def read(self, service: Service, request: HttpRequest) -> Any:
         """Read what is good to have, such as a trace; None where that fails."""
@@ -145,22 +156,6 @@ class Requests:
         if reply.failure is FailureKind.TIMEOUT:
             return Reply(failure=reply.failure, problem=timed_out(limits.seconds))
         return reply
-
-
-def _read_object(answer: Answer) -> Mapping[str, Any]:
-    """Read the JSON object in an answer of the API; any other answer fails the turn."""
-    if answer.status >= 400:
-        raise _failed(FailureKind.AGENT_ERROR, _in_words(answer), answer.body)
-    if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":
-        problem = "answered with a web page instead of JSON, as a proxy or another address would"
-        raise _failed(FailureKind.INFRASTRUCTURE, problem, answer.body)
-    try:
-        value = _parsed(answer.body)
-    except InvalidInput as error:
-        raise _failed(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}", answer.body) from None
-    if not isinstance(value, dict):
-        raise _failed(FailureKind.TYPE_ERROR, "answered with something else than an object", answer.body)
-    return value
 
 
 def _failed(failure: FailureKind, problem: str, received: bytes = b"") -> RequestFailed:
@@ -240,9 +235,7 @@ class AuiAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"{cls.kind}:{described['agent_id'] or ''}", replace(
             options,
             base_url=options.base_url or described["base_url"],
@@ -377,8 +370,13 @@ class AuiV3Agent(AuiAgent):
         place["thread_id"] = thread_id
         path = f"{_V3}/threads/{quote(thread_id, safe='')}/trace"
         traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
+        # The trace of this turn's message; of a thread with as many traces as turns the last one.
         turn = task.session.turn if task.session is not None else 1
-        return AuiAnswer(object_of(answer.get("message")), _trace_of(traces, text, turn), self.api), seconds
+        listed = [trace for trace in items_of(traces) if isinstance(trace, Mapping)]
+        own = [trace for trace in listed if object_of(trace.get("input")).get("message") == text]
+        own = own or (listed if len(listed) == turn else [])
+        trace = own[-1] if own else None
+        return AuiAnswer(object_of(answer.get("message")), trace, self.api), seconds
 
     def _with_token(self, requests: Requests, *, refused: Service | None = None) -> Service:
         """Return the service with a token in its headers.
@@ -398,15 +396,6 @@ class AuiV3Agent(AuiAgent):
             self._token_until = time.monotonic() + (_TOKEN_SECONDS if lasts is None else lasts) * 0.9
             self._messaging = Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})
             return self._messaging
-
-
-def _trace_of(traces: Any, text: str, turn: int) -> Any:
-    """Find the trace of the turn's message in those of its thread; None where none is of it."""
-    listed = [trace for trace in items_of(traces) if isinstance(trace, Mapping)]
-    for trace in reversed(listed):
-        if object_of(trace.get("input")).get("message") == text:
-            return trace
-    return listed[-1] if len(listed) == turn else None
 
 
 def text_of(content: Any) -> str:

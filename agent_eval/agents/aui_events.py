@@ -7,7 +7,7 @@ Every field of the trace is optional.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,13 +90,12 @@ def record_aui_answer(recorder: Recorder, answer: AuiAnswer, seconds: float) -> 
             fields = {name: rule[name] for name in _OF_A_RULE if rule.get(name) is not None}
             recorder.add("agent", GUARDRAIL, output={**fields, "triggered": True})
         if decision.get("type") == "call_integration":
-            for call in _calls_of(object_of(decision.get("integration"))):
-                call.record(recorder)
+            _record_integration(recorder, object_of(decision.get("integration")))
     for name in executed_workflows(answer.attribute):
         if name.startswith(FORWARDING):
             recorder.add("agent", HANDOFF, output=f"a human ({name})")
         elif name:
-            _Call(name, {}, None, None).record(recorder)
+            _record_call(recorder, name, {})
     if answer.error is not None:
         recorder.add("agent", ERROR, error=answer.error)
     facts = AnswerFacts(usage=usage_of(answer.message)).event_fields()
@@ -105,58 +104,42 @@ def record_aui_answer(recorder: Recorder, answer: AuiAnswer, seconds: float) -> 
     recorder.add("agent", MESSAGE, output=answer.text, latency_ms=latency, attributes=attributes, **facts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call that the agent made: of an integration, or of a tool behind one."""
-
-    tool: str
-    arguments: Any
-    output: Any
-    error: Any
-    ran_on: str = _ON_THE_SERVER
-    latency_ms: float | None = None
-
-    def record(self, recorder: Recorder) -> None:
-        call_id = recorder.record_call(self.tool, self.arguments)
-        recorder.add(
-            "tool",
-            TOOL_RESULT,
-            tool=self.tool,
-            call_id=call_id,
-            output=self.output,
-            error=self.error,
-            ran_on=self.ran_on,
-            latency_ms=self.latency_ms,
-            content_recorded=False if self.output is None and self.error is None else None,
-        )
-
-
-def _calls_of(integration: Mapping[str, Any]) -> Iterator[_Call]:
+def _record_integration(recorder: Recorder, integration: Mapping[str, Any]) -> None:
+    """Record the call of an integration, or those of the tools behind one."""
     code = integration.get("code")
     name = code if isinstance(code, str) and code else "integration"
     calls = [object_of(call) for call in items_of(integration.get("tool_calls"))]
     if integration.get("type") != "MCP" or not calls:
         status = integration.get("status_code")
         failed_with = f"HTTP {status}" if (figure_of(status) or 0) >= FIRST_ERROR else None
-        yield _Call(
+        _record_call(
+            recorder,
             name,
             integration.get("requests", integration.get("request", {})),
-            integration.get("response"),
-            integration.get("error_message") or failed_with,
+            output=integration.get("response"),
+            error=integration.get("error_message") or failed_with,
             latency_ms=latency_ms(integration.get("latency")),
         )
         return
     for call in calls:
-        tool = call.get("tool_name")
-        failed = call.get("is_error") is True
-        yield _Call(
+        tool, response, failed = call.get("tool_name"), call.get("response"), call.get("is_error") is True
+        _record_call(
+            recorder,
             tool if isinstance(tool, str) and tool else name,
             call.get("request_parameters", {}),
-            None if failed else call.get("response"),
-            (call.get("response") or "the tool failed") if failed else None,
-            f"mcp:{name}",
-            latency_ms(call.get("latency")),
+            output=None if failed else response,
+            error=(response or "the tool failed") if failed else None,
+            ran_on=f"mcp:{name}",
+            latency_ms=latency_ms(call.get("latency")),
         )
+
+
+def _record_call(recorder: Recorder, tool: str, arguments: Any, **result: Any) -> None:
+    """Record a call that the agent made, with the fields of its result; it ran on the server if none says."""
+    call_id = recorder.record_call(tool, arguments)
+    is_told = result.get("output") is not None or result.get("error") is not None
+    fields = {"ran_on": _ON_THE_SERVER, "content_recorded": None if is_told else False, **result}
+    recorder.add("tool", TOOL_RESULT, tool=tool, call_id=call_id, **fields)
 
 
 def latency_ms(latency: Any) -> float | None:

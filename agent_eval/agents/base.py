@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
+from typing_extensions import override
+
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.retries import Retry, send_once
@@ -235,6 +237,10 @@ class AgentOptions:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+Opening = tuple[str, AgentOptions]
+"""What `catalog.open_agent` builds an agent from: its name as `KIND:REST`, and its settings."""
+
+
 class Agent(ABC):
     """An agent under test. One object serves many threads."""
 
@@ -254,8 +260,8 @@ class Agent(ABC):
         cls,
         described: Mapping[str, Any],  # noqa: ARG003 - for the catalog's
         options: AgentOptions,  # noqa: ARG003
-    ) -> tuple[str, AgentOptions]:
-        """Undo `describe`: the name and options with which `catalog.open_agent` builds the same agent.
+    ) -> Opening:
+        """Undo `describe`: return what the same agent is built from.
 
         `described` is what `describe` returned, read from a pack that is trusted. `options` are the command
         line's, and win.
@@ -295,3 +301,31 @@ class Agent(ABC):
 
     def close(self) -> None:  # noqa: B027 - most agents have nothing to close
         """Close connections, once every attempt is done."""
+
+
+class RecordedAgent(Agent):
+    """The `recorded` agent: it replays the trace that the suite has of each case."""
+
+    replays = True
+
+    @classmethod
+    @override
+    def from_options(cls, rest: str, options: AgentOptions) -> RecordedAgent:
+        return cls()
+
+    @classmethod
+    @override
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
+        return "recorded", options
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {"agent": "recorded"}
+
+    @override
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        trace = task.case.recorded
+        calls = [
+            {"tool": call.tool, "arguments": call.arguments} for call in trace.calls if call.call is not None
+        ]
+        return AttemptResult(events=list(trace.events), output=trace.final_output, tool_calls=calls)

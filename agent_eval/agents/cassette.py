@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import override
@@ -91,12 +91,8 @@ def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
     )
 
 
-class LiveTools(Protocol):
-    """Tools that are really called, rather than answered from a recording."""
-
-    def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """Call a tool."""
-        ...
+LiveTools = Callable[[str, str, Any], ToolAnswer]
+"""Really calls a tool for a case: given the case's id, the tool and the arguments."""
 
 
 class Recording:
@@ -161,14 +157,19 @@ class Cassette:
         """
         if self.mode != "replay":
             assert self._live is not None
-            return self._live.call(case_id, tool, arguments)
+            return self._live(case_id, tool, arguments)
         for form in (arguments, self._redacted(arguments)):
             call = call_key(tool, form)
             rows = self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
             if rows:
                 row = rows[min(repetition, len(rows) - 1)]
                 return ToolAnswer(row.get("response"), row.get("error"), "cassette")
-        problem = self._missing(tool, canonical(self._redacted(arguments)))
+        wanted = _call_words(tool, canonical(self._redacted(arguments)))
+        calls = [_call_words(*call) for _, *call in self._rows_of_file if call[0] == tool]
+        nearest = get_close_matches(wanted, calls, n=1, cutoff=0.0)
+        hint = f"; the nearest recorded call is {nearest[0]}" if nearest else ""
+        name = f"cassette {self._path.name}" if self._path is not None else "cassette"
+        problem = f"called {wanted}, to which the {name} has no answer{hint}"
         raise ToolFault(FailureKind.CONTRACT_VIOLATION, problem)
 
     def keep(self, rows: Iterable[Row]) -> None:
@@ -181,14 +182,6 @@ class Cassette:
         rows = {**(self._rows_of_file if self.mode == "update" else {}), **self._new_recording.by_call}
         ordered = sorted(rows, key=lambda key: (key[0] is None, key[0] or "", key[1], key[2]))
         return _to_bytes("calls", [row for key in ordered for row in rows[key]], self._path)
-
-    def _missing(self, tool: str, arguments: str) -> str:
-        wanted = _call_words(tool, arguments)
-        calls = [_call_words(*call) for _, *call in self._rows_of_file if call[0] == tool]
-        nearest = get_close_matches(wanted, calls, n=1, cutoff=0.0)
-        hint = f"; the nearest recorded call is {nearest[0]}" if nearest else ""
-        name = f"cassette {self._path.name}" if self._path is not None else "cassette"
-        return f"called {wanted}, to which the {name} has no answer{hint}"
 
 
 class CassetteTools(Tools):
@@ -354,7 +347,17 @@ class ReplyStore:
         if path is not None and mode == "record":
             _refuse_overwriting(path, "Add to it with --cassette-mode auto")
         if path is not None and path.exists():
-            self._rows = _read_replies(read_json(path), path)
+            for number, row in enumerate(_read(read_json(path), "replies", path)):
+                place = f"replies[{number}]"
+                try:
+                    reply = KeptReply.model_validate(row)
+                except ValidationError as error:
+                    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                    place = ".".join([place, *map(str, first["loc"])])
+                    raise _invalid(path, place, f"{place}: {first['msg'][:200]}") from None
+                if reply.key != key_of(reply.fields):
+                    raise _invalid(path, f"{place}.key", f"the key of {place} is not that of its fields")
+                self._rows[reply.key] = reply
 
     def add_evidence(
         self, replies: Iterable[tuple[str, ModelReply]], source: Literal["cassette", "baseline"] = "baseline"
@@ -387,22 +390,6 @@ class ReplyStore:
         return _to_bytes("replies", rows, self.path)
 
 
-def _read_replies(value: Any, path: Path) -> dict[str, KeptReply]:
-    by_key: dict[str, KeptReply] = {}
-    for number, row in enumerate(_read(value, "replies", path)):
-        place = f"replies[{number}]"
-        try:
-            reply = KeptReply.model_validate(row)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join([place, *map(str, first["loc"])])
-            raise _invalid(path, place, f"{place}: {first['msg'][:200]}") from None
-        if reply.key != key_of(reply.fields):
-            raise _invalid(path, f"{place}.key", f"the key of {place} is not that of its fields")
-        by_key[reply.key] = reply
-    return by_key
-
-
 class KeptModel(Model):
     """A model whose replies are kept: what was asked before is not asked again, and costs nothing.
 
@@ -414,10 +401,7 @@ class KeptModel(Model):
     kind = "kept"
 
     def __init__(
-        self,
-        described: Mapping[str, Any],
-        store: ReplyStore,
-        open_model: Callable[[], Model] | None,
+        self, described: Mapping[str, Any], store: ReplyStore, open_model: Callable[[], Model] | None
     ) -> None:
         self._described, self._store, self._open = dict(described), store, open_model
         self.model = str(described.get("model", ""))
@@ -429,7 +413,8 @@ class KeptModel(Model):
 
     @override
     def key_of(self, request: ModelRequest) -> str:
-        return key_of(key_fields(request, self._described, self._rungs(request)[0]))
+        first = None if request.reply_schema is None else RUNGS[0]
+        return key_of(key_fields(request, self._described, first))
 
     @override
     @contextmanager
@@ -443,14 +428,11 @@ class KeptModel(Model):
             if has_lock:
                 lock.release()
 
-    def _rungs(self, request: ModelRequest) -> tuple[Rung | None, ...]:
-        return (None,) if request.reply_schema is None else RUNGS
-
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
         fields = key_fields(request, self._described, None)
-        for rung in self._rungs(request):
-            reply = self._store.find(key_of({**fields, "rung": rung or ""}))
+        for rung in ("",) if request.reply_schema is None else RUNGS:
+            reply = self._store.find(key_of({**fields, "rung": rung}))
             if reply is not None:
                 return reply
         if self._open is None or self._store.mode == "replay":
@@ -463,11 +445,9 @@ class KeptModel(Model):
         try:
             model = self._open()
         except AgentEvalError as error:
+            problem = f"cannot be asked: {error.message}"
             raise ModelFailure(
-                FailureKind.INFRASTRUCTURE,
-                f"cannot be asked: {error.message}",
-                remedy=error.remedy,
-                is_final=True,
+                FailureKind.INFRASTRUCTURE, problem, remedy=error.remedy, is_final=True
             ) from None
         return model.complete(request)
 

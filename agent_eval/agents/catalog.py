@@ -16,7 +16,7 @@ from agent_eval.errors import UsageError
 from agent_eval.models.catalog import MODELS
 
 if TYPE_CHECKING:
-    from agent_eval.agents.base import Agent, AgentOptions
+    from agent_eval.agents.base import Agent, AgentOptions, Opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ _ROWS = (
         "python:MODULE:NAME or python:FILE.py:NAME",
         sees_environment=True,
     ),
-    AgentKind("recorded", "agent_eval.agents.recorded:RecordedAgent", "recorded"),
+    AgentKind("recorded", "agent_eval.agents.base:RecordedAgent", "recorded"),
 )
 
 AGENTS: dict[str, AgentKind] = {row.name: row for row in _ROWS}
@@ -119,7 +119,7 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
     return kind.load().from_options(rest, options or AgentOptions())
 
 
-def agent_from_description(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
+def agent_from_description(described: Mapping[str, Any], options: AgentOptions) -> Opening:
     """Undo `Agent.describe`: the `spec` and options with which `open_agent` builds the described agent.
 
     `described` is `execution_config.agent` of a pack that is trusted, or that names a recording. The options

@@ -19,7 +19,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import has_answers
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
@@ -61,17 +61,12 @@ class ToolAddress:
         self.failure: ToolFault | LimitReached | None = None
         self._server = ThreadingHTTPServer((_HOST, 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._serve, daemon=True, name="tool-address")
         self.url = f"http://{_HOST}:{self._server.server_address[1]}{self._path}"
 
     def record_with(self, recorder: Recorder, task: Task) -> None:
         """Record further calls with another recorder, which is that of the next turn."""
         with self._lock:
             self._recorder, self._task, self.failure = recorder, task, None
-
-    def _serve(self) -> None:
-        while not self._has_ended:
-            self._server.handle_request()
 
     def answer(self, path: str, body: bytes | None) -> tuple[int, dict[str, Any]]:
         """Answer a request: its HTTP status, and the object that is sent back. Without a body it is a GET."""
@@ -91,17 +86,19 @@ class ToolAddress:
         with self._lock:
             if self._has_ended or self.failure is not None:
                 return 410, {"error": "the attempt is over: no further tools are called"}
-            arguments = call.get("arguments", {})
+            arguments, is_recorded = call.get("arguments", {}), call.get("recorded") is not False
             try:
-                is_recorded = call.get("recorded") is not False
-                call_id = self._recorder.record_call(tool, arguments) if is_recorded else None
-                answer = self._recorder.call_tool(tool, arguments, call_id)
+                return 200, self._recorder.call_from_outside(tool, arguments, is_recorded=is_recorded)
             except (ToolFault, LimitReached) as failure:
                 self.failure = failure
                 return 410, {"error": failure.problem}
-        return 200, {"output": answer.output, "error": answer.error, "source": answer.source}
 
     def __enter__(self) -> ToolAddress:
+        def serve() -> None:
+            while not self._has_ended:
+                self._server.handle_request()
+
+        self._thread = threading.Thread(target=serve, daemon=True, name="tool-address")
         self._thread.start()
         return self
 
@@ -205,9 +202,7 @@ class CommandAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         repair = described.get("repair_command")
         return f"command:{shlex.join(described['command'])}", replace(
             options,
@@ -275,13 +270,10 @@ class CommandAgent(Agent):
             env = {**self._env, TOOLS_VARIABLE: tools.url}
 
             def send() -> Reply[ChildResult]:
-                began = surroundings.clocks.monotonic()
                 result = run_child(argv, stdin=stdin, env=env, limits=limits, cwd=self._cwd)
-                recorder.seconds = surroundings.clocks.monotonic() - began
                 return Reply(result, result.failure, result.problem)
 
-            reply, retries = surroundings.retry(send)
-        recorder.retries += retries
+            reply, _ = recorder.ask(send)
         assert reply.value is not None
         return _record(recorder, reply.value, tools.failure)
 

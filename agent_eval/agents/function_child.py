@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
 from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import FailureKind, UsageError
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import asyncio
 
 _MOST_THREADS = 1024
-_LONGEST_PROBLEM = 2000
 
 
 def main(spec: str) -> None:
@@ -169,22 +168,19 @@ class _ToolCaller(CaseTools):
     @override
     def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> dict[str, Any]:
         name = orjson.dumps(str(tool).encode("utf-8", "replace").decode())
-        fields = (self._number, name, _encoded(arguments), b"true" if is_recorded else b"false")
+        try:
+            encoded = orjson.dumps(arguments)
+        except TypeError:  # what is not JSON becomes text; integers keep their value, however long they are
+            from agent_eval.agents.recorder import plain  # few values need it
+
+            encoded = json.dumps(plain(arguments)).encode()
+        fields = (self._number, name, encoded, b"true" if is_recorded else b"false")
         with self._one_at_a_time:
             self._channel.send(b'{"id":%d,"tool":%b,"arguments":%b,"recorded":%b}' % fields)
             answer = self._answers.get()
         if "over" in answer:
             raise RuntimeError(answer["over"])
         return answer
-
-
-def _encoded(value: Any) -> bytes:
-    """Encode any value: what is not JSON becomes text; integers keep their value, however long they are."""
-    with suppress(TypeError):
-        return orjson.dumps(value)
-    from agent_eval.agents.recorder import plain  # few values need it
-
-    return json.dumps(plain(value)).encode()
 
 
 def _answer_line(value: Any, most: int) -> bytes:
@@ -210,11 +206,7 @@ def _answer_line(value: Any, most: int) -> bytes:
 def _failure_line(error: BaseException) -> bytes:
     if isinstance(error, Unfinished):
         return _line(error.failure, error.problem, error.__cause__, error.events)
-    try:
-        problem = f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
-    except Exception:
-        problem = f"raised {type(error).__name__}"
-    return _line(FailureKind.AGENT_ERROR, problem, error)
+    return _line(FailureKind.AGENT_ERROR, raised(error), error)
 
 
 def _line(

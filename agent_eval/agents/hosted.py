@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.agents.base import (
-    Agent,
-    AgentOptions,
-    AttemptResult,
-    Surroundings,
-    Task,
-    ToolAnswer,
-    ToolFault,
-)
-from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task, ToolFault
+from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder, cut_short
 from agent_eval.agents.tools import declared_tools
-from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
+from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.catalog import MODELS
-from agent_eval.models.hosted import HostedModel, Message, ModelCall, Question, Turn
+from agent_eval.models.hosted import HostedModel, Message, Question, Turn
 from agent_eval.models.retries import Reply, timed_out
 from agent_eval.models.usage import NO_FACTS
 
@@ -72,9 +64,7 @@ class HostedAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"{cls.provider}:{described['model'] or ''}", replace(
             options,
             base_url=options.base_url or described["base_url"],
@@ -112,49 +102,43 @@ class HostedAgent(Agent):
         try:
             while True:
                 recorder.begin_step()
-                reply, seconds = self._ask(question, task, surroundings, recorder)
+                reply, seconds = self._ask(question, task, recorder)
                 if reply.value is None:
                     if reply.received:
                         recorder.artifacts["answer.txt"] = reply.received
                     return recorder.result(
                         None, reply.failure, reply.problem, block_reason=reply.block_reason
                     )
-                turn, finish = reply.value, finish_of(reply.value.finish)
+                turn = reply.value
                 call_ids = _record(recorder, turn, seconds)
                 recorder.count_step(turn.facts.tokens)
-                if (problem := _stopped_short(turn, finish)) is not None:
+                if (problem := _no_answer(turn)) is not None:
                     return recorder.result(turn.text, *problem)
+                messages = [*question.messages, turn.message]
                 if not turn.calls:
-                    return replace(_result(recorder, turn), conversation=[*question.messages, turn.message])
-                answers = _call_tools(recorder, turn.calls, call_ids)
-                if any(answer.source == FINAL_OUTPUT for _, answer in answers):
+                    return replace(recorder.result(turn.text), conversation=messages)
+                results, is_over = [], False
+                for call, call_id in zip(turn.calls, call_ids, strict=True):
+                    refusal = None if call.is_readable else NOT_JSON
+                    answer = recorder.call_tool(call.tool, call.arguments, call_id, refusal=refusal)
+                    is_over |= answer.source == FINAL_OUTPUT
+                    is_error = answer.error is not None
+                    value = {"error": answer.error} if is_error else answer.output
+                    results.append((call.call_id, _text(value), is_error))
+                if is_over:
                     return recorder.result()
-                results = self._server.results(
-                    [(call.call_id, tool_text(answer), answer.error is not None) for call, answer in answers]
-                )
-                question = replace(question, messages=[*question.messages, turn.message, *results])
+                question = replace(question, messages=[*messages, *self._server.results(results)])
         except (LimitReached, ToolFault) as ended:
             return recorder.result(None, ended.failure, ended.problem)
 
-    def _ask(
-        self, question: Question, task: Task, surroundings: Surroundings, recorder: Recorder
-    ) -> tuple[Reply[Turn], float]:
-        """Return one answer, with the seconds that its last request took; waits for retries do not count."""
-        limits, clocks, seconds = task.limits, surroundings.clocks, 0.0
+    def _ask(self, question: Question, task: Task, recorder: Recorder) -> tuple[Reply[Turn], float]:
+        limits = task.limits
         remaining = None if limits.seconds is None else max(0.001, limits.seconds - recorder.seconds)
-
-        def send() -> Reply[Turn]:
-            nonlocal seconds
-            began = clocks.monotonic()
-            reply = self._server.ask(question, seconds=remaining, max_bytes=limits.output_bytes)
-            seconds = clocks.monotonic() - began
-            return reply
-
-        reply, retries = surroundings.retry(send)
-        recorder.retries += retries
-        recorder.seconds += seconds
+        reply, seconds = recorder.ask(
+            lambda: self._server.ask(question, seconds=remaining, max_bytes=limits.output_bytes)
+        )
         if reply.failure is FailureKind.TIMEOUT:
-            return Reply(failure=reply.failure, problem=timed_out(limits.seconds)), seconds
+            reply = Reply(failure=reply.failure, problem=timed_out(limits.seconds))
         return reply, seconds
 
 
@@ -175,22 +159,14 @@ def _model_in_metadata(task: Task) -> str:
     return model
 
 
-def _stopped_short(turn: Turn, finish: Finish) -> tuple[FailureKind, str] | None:
-    """Say why an answer is none that can be judged: a kind of failure, and words; None if it is one."""
-    if finish in (Finish.UNKNOWN, Finish.PAUSED):  # a pause is for tools of the provider, which has none here
-        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {(turn.finish or '')[:100]}"
-    if finish not in STOPPED_SHORT:
-        return None
-    failure, words = STOPPED_SHORT[finish]
-    return failure, f"{words.removeprefix('the ')} (it stopped for: {(turn.finish or '')[:100]})"
-
-
-def _result(recorder: Recorder, turn: Turn) -> AttemptResult:
-    if turn.text is not None:
-        return recorder.result(turn.text)
+def _no_answer(turn: Turn) -> tuple[FailureKind, str] | None:
+    """Say why a turn is none that can be judged: a kind of failure, and words; None if it is one."""
+    if finish_of(turn.finish) is Finish.PAUSED:  # for tools of the provider, which has none here
+        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {turn.finish}"
+    if (problem := cut_short(turn.finish)) is not None or turn.text is not None or turn.calls:
+        return problem
     reason = f" (it stopped for: {turn.finish})" if turn.finish else ""
-    problem = f"answered with neither text nor tool calls{reason}"
-    return recorder.result(None, FailureKind.MISSING_OUTPUT, problem)
+    return FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{reason}"
 
 
 def _record(recorder: Recorder, turn: Turn, seconds: float | None) -> list[str]:
@@ -198,28 +174,16 @@ def _record(recorder: Recorder, turn: Turn, seconds: float | None) -> list[str]:
 
     Only the first event has time and tokens, so that they count once.
     """
-    facts, latency = turn.facts, seconds
+    facts = turn.facts
     if turn.text is not None or not turn.calls:
-        recorder.record_message(turn.text, seconds=latency, facts=facts)
-        facts, latency = NO_FACTS, None
+        recorder.record_message(turn.text, seconds=seconds, facts=facts)
+        facts, seconds = NO_FACTS, None
     ids = []
     for call in turn.calls:
         wanted = call.call_id
-        ids.append(recorder.record_call(call.tool, call.arguments, wanted, seconds=latency, facts=facts))
-        facts, latency = NO_FACTS, None
+        ids.append(recorder.record_call(call.tool, call.arguments, wanted, seconds=seconds, facts=facts))
+        facts, seconds = NO_FACTS, None
     return ids
-
-
-def _call_tools(
-    recorder: Recorder, calls: Sequence[ModelCall], call_ids: Sequence[str]
-) -> list[tuple[ModelCall, ToolAnswer]]:
-    answers = []
-    for call, call_id in zip(calls, call_ids, strict=True):
-        if call.is_readable:
-            answers.append((call, recorder.call_tool(call.tool, call.arguments, call_id)))
-        else:
-            answers.append((call, recorder.record_refusal(call.tool, call_id, NOT_JSON)))
-    return answers
 
 
 def opening_messages(task: Task) -> list[Message]:
@@ -229,22 +193,18 @@ def opening_messages(task: Task) -> list[Message]:
     becomes text. A repair appends each earlier answer with the judges' reasons for refusing it. In a further
     turn of a conversation, the input follows everything that was said before, calls of tools included.
     """
-    messages = _messages_of(task.case.input)
+    content = task.case.input
+    listed = content["messages"] if isinstance(content, dict) and "messages" in content else content
+    messages: list[Message] = [{"role": "user", "content": _text(listed)}]
+    if isinstance(listed, list) and all(
+        isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item for item in listed
+    ):
+        messages = [dict(item) for item in listed] or messages
     if task.session is not None and task.session.conversation:
         return [*task.session.conversation, *messages]
     for attempt in task.previous_attempts:
         messages += feedback_on(attempt)
     return messages
-
-
-def _messages_of(content: Any) -> list[Message]:
-    if isinstance(content, dict) and "messages" in content:
-        content = content["messages"]
-    if isinstance(content, list) and content:
-        of_messages = [isinstance(item, dict) and isinstance(item.get("role"), str) for item in content]
-        if all(of_messages) and all("content" in item for item in content):
-            return [dict(item) for item in content]
-    return [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
 
 
 def feedback_on(attempt: Mapping[str, Any]) -> list[Message]:
@@ -269,12 +229,6 @@ def feedback_on(attempt: Mapping[str, Any]) -> list[Message]:
     ]
 
 
-def tool_text(answer: ToolAnswer) -> str:
-    """Format a tool's answer as the text that a model reads."""
-    value = {"error": answer.error} if answer.error is not None else answer.output
-    return value if isinstance(value, str) else _json_text(value)
-
-
-def _json_text(value: Any) -> str:
+def _text(value: Any) -> str:
     # Sorted, so that the model reads the same text from a suite and from the pack made of it.
-    return json.dumps(value, sort_keys=True)
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
@@ -166,9 +166,7 @@ class HttpAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         gateway = options.gateway or described.get("gateway") is True
         return str(described["url"]), replace(options, gateway=gateway)
 
@@ -188,12 +186,10 @@ class HttpAgent(Agent):
         payload, limits = task.payload(), task.limits
 
         def send() -> Reply[bytes]:
-            began = surroundings.clocks.monotonic()
             reply = self._service.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
-            recorder.seconds = surroundings.clocks.monotonic() - began
             return once(reply) if task.session is not None else reply
 
-        reply, recorder.retries = surroundings.retry(send)
+        reply, _ = recorder.ask(send)
         if reply.value is None:
             failed = recorder.result(None, reply.failure, reply.problem)
             return replace(failed, is_uncertain=reply.is_final)

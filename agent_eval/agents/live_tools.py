@@ -11,9 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import LiveTools
@@ -29,94 +28,65 @@ SOURCE = "live"
 """`ToolAnswer.source` of answers of live tools."""
 
 _MAX_BYTES = 8 << 20
+_SECONDS = 60.0
+"""Time limit of one call."""
 
 
-class FunctionTools(LiveTools):
-    """Tools that a Python function implements.
+def open_tool_server(
+    spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = send_once
+) -> LiveTools:
+    """Open the tools behind an address, or those that a function implements (`module:function`).
 
-    `spec` is the function, as `module:function`.
+    `headers` are never shown or recorded. `retry` repeats calls that the server refused because of too many
+    requests.
+
+    Raises:
+        UsageError: `spec` is neither.
     """
+    if "://" in spec:
+        return partial(_ask, Service(spec, secret_headers=headers), retry)
+    function = load_function(spec, what="tool server")
+    takes_case_id = accepts(function, 3)
 
-    def __init__(self, spec: str) -> None:
-        self._function = load_function(spec, what="tool server")
-        self._takes_case_id = accepts(self._function, 3)
-
-    @override
-    def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        further_arguments = (case_id,) if self._takes_case_id else ()
+    def call(case_id: str, tool: str, arguments: Any) -> ToolAnswer:
         try:
-            response = self._function(tool, arguments, *further_arguments)
+            response = function(tool, arguments, *([case_id] if takes_case_id else []))
             return answer_of(plain(response), source=SOURCE)
         # An exception of a tool is the tool's error, as the agent would see it.
         except Exception as error:
             return ToolAnswer(error=plain(f"{type(error).__name__}: {error}"), source=SOURCE)
 
-
-class HttpTools(LiveTools):
-    """Tools behind an address.
-
-    Args:
-        headers: Never shown or recorded.
-        retry: Repeats calls that the server refused because of too many requests.
-        seconds: Time limit of one call.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        retry: Retry = send_once,
-        seconds: float = 60.0,
-    ) -> None:
-        self._service = Service(url, secret_headers=headers)
-        self._retry, self._seconds = retry, seconds
-
-    @override
-    def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        body = {"case_id": case_id, "tool": tool, "arguments": arguments}
-        first_sent = last_sent = time.monotonic()
-        reply: Reply[bytes] = Reply()
-
-        def send() -> Reply[bytes]:
-            nonlocal last_sent, reply
-            last_sent = time.monotonic()
-            reply = self._service.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
-            # A call without an answer may have been carried out, so only a refused call is repeated.
-            return reply if reply.rate_limited else Reply()
-
-        _, retries = self._retry(send)
-        if reply.value is None:
-            # What a call that arrived does to the server is a matter of its arguments, which the agent chose.
-            kept_out = reply.is_infrastructure and (reply.rate_limited or not reply.delivered)
-            kind = FailureKind.ENVIRONMENT if kept_out else FailureKind.AGENT_ERROR
-            raise ToolFault(kind, f"called {tool}, and the tool server {reply.problem}")
-        waited = last_sent - first_sent if retries else 0.0
-        return replace(_read(reply.value, tool), retries=retries, waited=waited)
+    return call
 
 
-def _read(data: bytes, tool: str) -> ToolAnswer:
+def _ask(service: Service, retry: Retry, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
+    """Call a tool behind an address."""
+    body = {"case_id": case_id, "tool": tool, "arguments": arguments}
+    first_sent = last_sent = time.monotonic()
+    reply: Reply[bytes] = Reply()
+
+    def send() -> Reply[bytes]:
+        nonlocal last_sent, reply
+        last_sent = time.monotonic()
+        reply = service.post(body, seconds=_SECONDS, max_bytes=_MAX_BYTES)
+        # A call without an answer may have been carried out, so only a refused call is repeated.
+        return reply if reply.rate_limited else Reply()
+
+    _, retries = retry(send)
+    if reply.value is None:
+        # What a call that arrived does to the server is a matter of its arguments, which the agent chose.
+        kept_out = reply.is_infrastructure and (reply.rate_limited or not reply.delivered)
+        kind = FailureKind.ENVIRONMENT if kept_out else FailureKind.AGENT_ERROR
+        raise ToolFault(kind, f"called {tool}, and the tool server {reply.problem}")
     try:
-        value = parse(data, source="the tool server's answer", limits=Limits(wide_integers=True))
+        value = parse(reply.value, source="the tool server's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
         problem = f"called {tool}, and the tool server gave no JSON: {error.message}"
         raise ToolFault(FailureKind.AGENT_ERROR, problem) from None
     if not isinstance(value, dict) or not {"response", "error"} & set(value):
         problem = f"called {tool}, and the tool server's answer has neither response nor error"
         raise ToolFault(FailureKind.AGENT_ERROR, problem)
+    answer = answer_of(value.get("response"), source=SOURCE)
     if value.get("error") is not None:
-        return ToolAnswer(error=value["error"], source=SOURCE)
-    return answer_of(value.get("response"), source=SOURCE)
-
-
-def open_tool_server(
-    spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = send_once
-) -> LiveTools:
-    """Open the tools behind an address, or those that a function implements.
-
-    Raises:
-        UsageError: `spec` is neither.
-    """
-    if "://" in spec:
-        return HttpTools(spec, headers=headers, retry=retry)
-    return FunctionTools(spec)
+        answer = ToolAnswer(error=value["error"], source=SOURCE)
+    return replace(answer, retries=retries, waited=last_sent - first_sent if retries else 0.0)

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_eval.agents.frameworks import AgentObject
-from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framework_of, maker_of
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS, framework_of, maker_of
 from agent_eval.errors import UsageError
 from agent_eval.text.spelling import nearest
 
@@ -51,11 +51,10 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     """
     function = load_object(spec, what=what)
     framework = framework_of(function)
-    if framework is not None:
-        raise _no_function(spec, what, framework)
-    if not callable(function):
+    if framework is not None or not callable(function):
+        agent = "" if framework is None else f"an agent of {framework.name}, "
         raise UsageError(
-            f"the {what} {spec!r} is not a function", remedy="Name a function, as module:function."
+            f"the {what} {spec!r} is {agent}not a function", remedy="Name a function, as module:function."
         )
     return function  # type: ignore[no-any-return]
 
@@ -84,7 +83,10 @@ def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
             )
         return agent  # type: ignore[no-any-return]
     if framework.module is None:
-        raise _no_function(spec, "agent", framework)
+        raise UsageError(
+            f"the agent {spec!r} is an agent of {framework.name}: what it does would not be recorded",
+            remedy=framework.remedy,
+        )
     from agent_eval.agents.frameworks.conversation import FrameworkAgent  # functions do without
 
     try:
@@ -104,7 +106,9 @@ def load_object(spec: str, *, what: str) -> Any:
         loaded: Any = _run_file(Path(module_name)) if is_file else importlib.import_module(module_name)
         for part in path.split("."):
             if not hasattr(loaded, part):
-                raise AttributeError(_no_such_name(loaded, part))
+                near = nearest(part, [name for name in dir(loaded) if not name.startswith("_")], 0.6)
+                hint = f"; did you mean {near}?" if near else ""
+                raise AttributeError(f"{getattr(loaded, '__name__', 'it')} has no {part!r}{hint}")
             loaded = getattr(loaded, part)
     # A module may fail in any way when it is imported.
     except Exception as problem:
@@ -145,24 +149,6 @@ def _run_file(file: Path) -> ModuleType:
     return module
 
 
-def _no_such_name(owner: object, name: str) -> str:
-    near = nearest(name, [each for each in dir(owner) if not each.startswith("_")], 0.6)
-    hint = f"; did you mean {near}?" if near else ""
-    return f"{getattr(owner, '__name__', 'it')} has no {name!r}{hint}"
-
-
-def _no_function(spec: str, what: str, framework: Framework) -> UsageError:
-    if what != "agent":
-        return UsageError(
-            f"the {what} {spec!r} is an agent of {framework.name}, not a function",
-            remedy="Name a function, as module:function.",
-        )
-    return UsageError(
-        f"the {what} {spec!r} is an agent of {framework.name}: what it does would not be recorded",
-        remedy=framework.remedy,
-    )
-
-
 def _cannot_be_loaded(spec: str, what: str, problem: Exception) -> UsageError:
     words = f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM]
     if isinstance(problem, ModuleNotFoundError) and spec.partition(":")[0].split(".")[0] != problem.name:
@@ -171,16 +157,11 @@ def _cannot_be_loaded(spec: str, what: str, problem: Exception) -> UsageError:
         remedy = "Write module:name or file.py:name, with the name that the module gives it."
     else:
         remedy = "Write module:name or file.py:name, and make sure that Python can import it from here."
-    return UsageError(f"the {what} {spec!r} cannot be loaded: {words}{_place(problem)}", remedy=remedy)
-
-
-def _place(problem: Exception) -> str:
-    """Return where a project's own code failed: file and line of the last frame that is not of Python."""
+    # Where a project's own code failed: the last frame that is not of Python. The first is this module's.
     frames = [
         frame
         for frame in traceback.extract_tb(problem.__traceback__)
         if not frame.filename.startswith("<") and frame.filename != importlib.__file__
     ]
-    if len(frames) < 2:  # this module's own
-        return ""
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if len(frames) > 1 else ""
+    return UsageError(f"the {what} {spec!r} cannot be loaded: {words}{place}", remedy=remedy)

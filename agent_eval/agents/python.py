@@ -38,6 +38,7 @@ from agent_eval.agents.base import (
     AttemptEnded,
     AttemptResult,
     Disturbed,
+    Opening,
     Surroundings,
     Task,
     ToolFault,
@@ -95,9 +96,7 @@ class PythonAgent(Agent):
 
     @classmethod
     @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         return f"python:{described['function']}", options
 
     @override
@@ -141,14 +140,10 @@ class PythonAgent(Agent):
         recorder.record_input()
         with self._changed:
             alone = surroundings.alone or self._usable_process().one_at_a_time
-        with self._place(task, alone=alone):
-            process = self._enter(task)
-            try:
-                began = surroundings.clocks.monotonic()
-                answer = process.call(task, recorder, alone=surroundings.alone)
-                recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
-            finally:
-                self._leave(process)
+        with self._place(task, alone=alone), self._process_of(task) as process:
+            began = surroundings.clocks.monotonic()
+            answer = process.call(task, recorder, alone=surroundings.alone)
+            recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
         if isinstance(answer, AttemptEnded):
             return recorder.result(None, answer.failure, answer.problem)
         try:
@@ -188,8 +183,9 @@ class PythonAgent(Agent):
                     self._alone = None
                 self._changed.notify_all()
 
-    def _enter(self, task: Task) -> _FunctionProcess:
-        """Return the process for an attempt: for one turn of a conversation, that of the turns before."""
+    @contextmanager
+    def _process_of(self, task: Task) -> Iterator[_FunctionProcess]:
+        """Use the process for an attempt: for one turn of a conversation, that of the turns before."""
         with self._changed:
             session_id = task.session.session_id if task.session is not None else None
             process = self._sessions.get(session_id) if session_id is not None else None
@@ -199,7 +195,10 @@ class PythonAgent(Agent):
                     self._sessions[session_id] = process
                     process.users += 1
             process.users += 1
-            return process
+        try:
+            yield process
+        finally:
+            self._leave(process)
 
     def _usable_process(self) -> _FunctionProcess:
         if self._refusal is not None:
@@ -379,11 +378,9 @@ def _tool_answer(
     """Call a tool for the function; return the answer, and why the attempt is over, if it is."""
     if over is not None:
         return {"over": "the attempt is over: no further tools are called"}, over
-    tool, arguments = str(message["tool"]), message.get("arguments", {})
+    tool, arguments, is_recorded = str(message["tool"]), message.get("arguments", {}), message["recorded"]
     try:
-        call_id = recorder.record_call(tool, arguments) if message["recorded"] else None
-        answer = recorder.call_tool(tool, arguments, call_id)
+        return recorder.call_from_outside(tool, arguments, is_recorded=is_recorded), None
     except (ToolFault, LimitReached) as problem:
         # Kept, because the function may catch the exception and answer nevertheless.
         return {"over": problem.problem}, problem
-    return {"output": answer.output, "error": answer.error, "source": answer.source}, None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from agent_eval.agents.base import AttemptEnded, AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.contracts import Event, Trace, canonical_json
+from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.models.retries import Reply, T
 from agent_eval.models.usage import NO_FACTS, AnswerFacts
 from agent_eval.storage.json import Limits, parse, within_64_bits
 
@@ -27,7 +30,8 @@ class Recorder:
     """Records the events of one attempt and enforces its limits."""
 
     def __init__(self, task: Task, surroundings: Surroundings) -> None:
-        self._task, self._tools, self._clocks = task, surroundings.tools, surroundings.clocks
+        self._task, self._tools = task, surroundings.tools
+        self._clocks, self._retry = surroundings.clocks, surroundings.retry
         self.events: list[Event] = []
         self.calls: list[dict[str, Any]] = []
         self._call_ids: set[str] = set()
@@ -37,6 +41,25 @@ class Recorder:
         self.steps = 0
         self.tokens: float = 0
         self.artifacts: dict[str, bytes] = {}
+
+    def ask(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], float]:
+        """Send a request to the agent, again where that may help; return the reply, and its seconds.
+
+        Waits and earlier attempts are not the agent's time; calls of tools during the request are part of it.
+        """
+        before, seconds = self.seconds, 0.0
+
+        def timed() -> Reply[T]:
+            nonlocal seconds
+            began = self._clocks.monotonic()
+            reply = send()
+            seconds = self._clocks.monotonic() - began
+            return reply
+
+        reply, retries = self._retry(timed)
+        self.retries += retries
+        self.seconds = before + seconds
+        return reply, seconds
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
         """Append an event."""
@@ -95,18 +118,24 @@ class Recorder:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
         self.calls.append({"tool": tool, "arguments": storable(arguments)})
 
-    def call_tool(self, tool: str, arguments: Any, call_id: str | None) -> ToolAnswer:
+    def call_tool(
+        self, tool: str, arguments: Any, call_id: str | None, *, refusal: str | None = None
+    ) -> ToolAnswer:
         """Call a tool, record its result, and return it. The case's `final_output_tool` has none.
 
-        Nothing is recorded without a `call_id`: the agent reports the call and its result itself.
+        Nothing is recorded without a `call_id`: the agent reports the call and its result itself. `refusal`
+        is why the call is not made, which is the tool's answer then.
 
         Raises:
             ToolFault: The call has no answer, and the attempt needs one. The failure is recorded too.
             LimitReached: The tool takes longer than the attempt may.
         """
+        began = self._clocks.monotonic()
+        if refusal is not None:
+            self._record_result(tool, call_id, None, refusal, began, "refused")
+            return ToolAnswer(error=refusal, source="refused")
         if tool == self._task.case.final_output_tool:
             return ToolAnswer(source=FINAL_OUTPUT)
-        began = self._clocks.monotonic()
         try:
             answer = self._tools.answer(tool, arguments)
         except ToolFault as fault:
@@ -118,11 +147,11 @@ class Recorder:
         self.check_time()
         return answer
 
-    def record_refusal(self, tool: str, call_id: str, problem: str) -> ToolAnswer:
-        """Record that a call was not made, and why; return that as the tool's answer."""
-        answer = ToolAnswer(error=problem, source="refused")
-        self._record_result(tool, call_id, None, problem, self._clocks.monotonic(), answer.source)
-        return answer
+    def call_from_outside(self, tool: str, arguments: Any, *, is_recorded: bool) -> dict[str, Any]:
+        """Make a call that the agent asks for from its own process; return the answer as it is sent there."""
+        call_id = self.record_call(tool, arguments) if is_recorded else None
+        answer = self.call_tool(tool, arguments, call_id)
+        return {"output": answer.output, "error": answer.error, "source": answer.source}
 
     def _record_result(
         self, tool: str, call_id: str | None, output: Any, error: Any, began: float, source: str
@@ -195,6 +224,20 @@ class Recorder:
             tokens=self.tokens,
             artifacts=self.artifacts,
         )
+
+
+def cut_short(reason: str | None) -> tuple[FailureKind, str] | None:
+    """Say why an answer with this reason to stop is none that can be judged: the kind of failure, and words.
+
+    None if it is one, or if nothing says so.
+    """
+    finish, stated = finish_of(reason), str(reason)[:100]
+    if finish is Finish.UNKNOWN:
+        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {stated}"
+    if finish not in STOPPED_SHORT:
+        return None
+    failure, words = STOPPED_SHORT[finish]
+    return failure, f"{words.removeprefix('the ')} (it stopped for: {stated})"
 
 
 def milliseconds(seconds: float | None) -> float | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from typing_extensions import override
@@ -64,8 +65,13 @@ class CaseTools(Tools):
         redacted: Callable[[Any], Any] = unchanged,
     ) -> None:
         self._strict, self._beyond, self._redacted = strict, beyond, redacted
-        self._calls = _cassette(case)
-        self._tools = _responses(case)
+        self._calls, responses = _cassette(case), case.metadata.get(RESPONSES)
+        if not isinstance(responses, dict | None):
+            raise _invalid(case, RESPONSES, "must be an object by tool name")
+        self._tools = {
+            tool: [_answer_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)]
+            for tool, value in (responses or {}).items()
+        }
         self._position: dict[CallKey | str, int] = {}
 
     @override
@@ -100,11 +106,6 @@ def has_answers(case: Case) -> bool:
     return bool(case.metadata.get(CASSETTE) or case.metadata.get(RESPONSES))
 
 
-def check_tools(case: Case) -> None:
-    """Refuse a case whose tool answers are malformed, before anything runs."""
-    CaseTools(case)
-
-
 def _cassette(case: Case) -> dict[CallKey, list[ToolAnswer]]:
     cassette = case.metadata.get(CASSETTE)
     answers: dict[CallKey, list[ToolAnswer]] = {}
@@ -119,33 +120,20 @@ def _cassette(case: Case) -> dict[CallKey, list[ToolAnswer]]:
             place = f"{CASSETTE}[{number}]"
             if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
                 raise _invalid(case, place, "must be an object with the name of a tool")
-            key = call_key(row["tool"], row.get("arguments"))
-            answers.setdefault(key, []).extend(_answers_in_row(case, row, place))
+            if unknown := sorted(set(row) - _ROW_KEYS):
+                problem = f"is unknown; a row has {', '.join(sorted(_ROW_KEYS))}"
+                raise _invalid(case, f"{place}.{unknown[0]}", problem)
+            in_row = answers.setdefault(call_key(row["tool"], row.get("arguments")), [])
+            responses = row.get("responses", [row.get("response")])
+            if row.get("error") is not None:
+                in_row.append(ToolAnswer(error=row["error"], source=CASSETTE))
+            elif isinstance(responses, list) and responses:
+                in_row += [answer_of(response, source=CASSETTE) for response in responses]
+            else:
+                raise _invalid(case, f"{place}.responses", "must be a list with at least one answer")
     elif cassette is not None:
         raise _invalid(case, CASSETTE, "must be an object or a list")
     return answers
-
-
-def _responses(case: Case) -> dict[str, list[ToolAnswer]]:
-    responses = case.metadata.get(RESPONSES)
-    if not isinstance(responses, dict | None):
-        raise _invalid(case, RESPONSES, "must be an object by tool name")
-    return {
-        tool: [_answer_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)]
-        for tool, value in (responses or {}).items()
-    }
-
-
-def _answers_in_row(case: Case, row: Mapping[str, Any], place: str) -> list[ToolAnswer]:
-    unknown = sorted(set(row) - _ROW_KEYS)
-    if unknown:
-        raise _invalid(case, f"{place}.{unknown[0]}", f"is unknown; a row has {', '.join(sorted(_ROW_KEYS))}")
-    if row.get("error") is not None:
-        return [ToolAnswer(error=row["error"], source=CASSETTE)]
-    responses = row.get("responses", [row.get("response")])
-    if not isinstance(responses, list) or not responses:
-        raise _invalid(case, f"{place}.responses", "must be a list with at least one answer")
-    return [answer_of(response, source=CASSETTE) for response in responses]
 
 
 def _answer_in_value(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
@@ -224,8 +212,12 @@ def canonical(arguments: Any) -> str:
         >>> canonical({"b": 1.0, "a": [2]}) == canonical('{"a": [2], "b": 1}')
         True
     """
-    value = _parse_text(arguments)
-    return canonical_json(within_64_bits(_normalize({} if value is None else value))).decode()
+    value = {} if arguments is None else arguments
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(InvalidInput):
+            data = value.encode("utf-8", "surrogatepass")
+            value = parse(data, source="arguments", limits=Limits(wide_integers=True))
+    return canonical_json(within_64_bits(_normalize(value))).decode()
 
 
 def call_key(tool: str, arguments: Any) -> CallKey:
@@ -246,17 +238,6 @@ def key_of_fingerprint(text: str) -> CallKey | None:
     if begin := _ARGUMENTS.search(text):
         tool, arguments = text[: begin.start()], text[begin.end() :]
     return (tool, canonical(arguments)) if separator else None
-
-
-def _parse_text(arguments: Any) -> Any:
-    """Parse arguments that are the JSON text of an object or list; return all others unchanged."""
-    if isinstance(arguments, str) and arguments.lstrip()[:1] in ("{", "["):
-        try:
-            data = arguments.encode("utf-8", "surrogatepass")
-            return parse(data, source="arguments", limits=Limits(wide_integers=True))
-        except InvalidInput:
-            return arguments
-    return arguments
 
 
 def _normalize(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agent_eval.attestations.dsse import Envelope, UntrustedPack, read_bundle, read_envelope
+from agent_eval.attestations.dsse import UntrustedPack, read_bundle, read_envelope
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import TEST_RESULT, VERIFICATION_RESULT, Expected, Statement
 
@@ -107,11 +107,30 @@ def admit(read: ReadFile, manifest_sha256: str, trust: Trust, *, pack: str) -> t
     verified: list[Verified] = []
     for kind in KINDS if trust.gate else (RESULT,):
         if trust.keys:
-            verified.append(_by_signature(read, kind, trust, pack))
+            source, data = _required(read, kind.bundle, pack, "signature")
+            envelope = read_bundle(data, source=source)
+            key = envelope.verified_by(trust.keys, source=source)
+            statement = Statement.parse(envelope.payload, source=source)
+            verified.append(Verified(kind, statement, source, key.key_id))
         if trust.secret is not None:
-            verified.append(_by_secret(read, kind, trust.secret, pack))
-    for each in verified:
-        _check_statement(each, manifest_sha256, trust.expected)
+            source, data = _required(read, kind.mac, pack, "HMAC")
+            envelope = read_envelope(data, source=source)
+            envelope.check_secret(trust.secret, source=source)
+            verified.append(Verified(kind, Statement.parse(envelope.payload, source=source), source, ""))
+    for kind, statement, source, _ in verified:
+        if statement.predicate_type != kind.predicate_type:
+            raise UntrustedPack(
+                f"{source}: is a statement of another type: {statement.predicate_type[:120]}",
+                remedy="Get the pack from its origin again.",
+                file=source,
+            )
+        if not any(subject.digest.get("sha256") == manifest_sha256 for subject in statement.subjects):
+            raise UntrustedPack(
+                f"{source}: is the attestation of another run: this manifest.json is not its subject",
+                remedy="Get the pack from its origin again; an attestation cannot be moved to another pack.",
+                file=source,
+            )
+        trust.expected.check(statement.predicate, source=source)
     return tuple(verified)
 
 
@@ -131,20 +150,6 @@ def unsigned(read: ReadFile, pack: str) -> UntrustedPack:
     )
 
 
-def _by_signature(read: ReadFile, kind: Kind, trust: Trust, pack: str) -> Verified:
-    source, data = _required(read, kind.bundle, pack, "signature")
-    envelope = read_bundle(data, source=source)
-    key = envelope.verified_by(trust.keys, source=source)
-    return Verified(kind, _statement(envelope, source), source, key.key_id)
-
-
-def _by_secret(read: ReadFile, kind: Kind, secret: bytes, pack: str) -> Verified:
-    source, data = _required(read, kind.mac, pack, "HMAC")
-    envelope = read_envelope(data, source=source)
-    envelope.check_secret(secret, source=source)
-    return Verified(kind, _statement(envelope, source), source, "")
-
-
 def _required(read: ReadFile, path: str, pack: str, what: str) -> tuple[str, bytes]:
     data = read(path)
     if data is None:
@@ -155,24 +160,3 @@ def _required(read: ReadFile, path: str, pack: str, what: str) -> tuple[str, byt
             file=path,
         )
     return f"{pack}: {path}", data
-
-
-def _statement(envelope: Envelope, source: str) -> Statement:
-    return Statement.parse(envelope.payload, source=source)
-
-
-def _check_statement(verified: Verified, manifest_sha256: str, expected: Expected) -> None:
-    statement, source = verified.statement, verified.path
-    if statement.predicate_type != verified.kind.predicate_type:
-        raise UntrustedPack(
-            f"{source}: is a statement of another type: {statement.predicate_type[:120]}",
-            remedy="Get the pack from its origin again.",
-            file=source,
-        )
-    if not statement.is_about(manifest_sha256):
-        raise UntrustedPack(
-            f"{source}: is the attestation of another run: this manifest.json is not its subject",
-            remedy="Get the pack from its origin again; an attestation cannot be moved to another pack.",
-            file=source,
-        )
-    expected.check(statement.predicate, source=source)

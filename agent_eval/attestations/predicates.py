@@ -8,14 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any
 
-from agent_eval.attestations.statement import (
-    RUN_FIELD,
-    SUBJECT,
-    TEST_RESULT,
-    VERIFICATION_RESULT,
-    Statement,
-    Subject,
-)
+from agent_eval.attestations.statement import RUN_FIELD, SUBJECT, Subject
 from agent_eval.contracts import GateDecision, GateStatus, Outcome, RunConfig
 from agent_eval.contracts.base import canonical_json, instant
 from agent_eval.errors import InvalidInput
@@ -46,9 +39,19 @@ def result_predicate(
         kind = "warned" if outcome in _WARNED else "failed"
         tests["passedTests" if outcome == Outcome.PASSED.value else f"{kind}Tests"].append(case_id)
     warned = "WARNED" if tests["warnedTests"] else "PASSED"
+    digests = {
+        "suite": config.suite_digest,
+        "prompt": config.prompt_hash,
+        "policy": config.policy_hash,
+        "dependency lock": config.dependency_lock_hash,
+    }
     predicate: dict[str, Any] = {
         "result": "FAILED" if tests["failedTests"] else warned,
-        "configuration": _configuration(config),
+        "configuration": [
+            Subject(name, {"sha256": digest}).to_json()
+            for name, digest in digests.items()
+            if digest is not None and _SHA256.fullmatch(digest)
+        ],
         **tests,
         RUN_FIELD: _run(config),
     }
@@ -68,6 +71,9 @@ def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: s
             f"the gate did not pass (it is {decision.gate_status.value}), and only a passed one is attested",
             remedy="Attest the result of the run alone, or fix the candidate and decide again.",
         )
+    properties = ["AGENT_EVAL_GATE_PASSED"]
+    properties += ["AGENT_EVAL_BASELINE_COMPARED"] * bool(decision.baseline_manifest_sha256)
+    properties += ["AGENT_EVAL_MARGIN_HELD"] * (decision.release is not None)
     policy = canonical_json({"preset": decision.preset, "thresholds": decision.thresholds.to_json()})
     return {
         "verifier": {
@@ -81,8 +87,8 @@ def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: s
                 }
             ],
         },
-        "timeCreated": _zulu(decision.generated_at),
-        "properties": _properties(decision),
+        "timeCreated": instant(decision.generated_at).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "properties": properties,
         RUN_FIELD: _run(config),
         GATE_FIELD: {
             "decisionSha256": decision_sha256,
@@ -93,21 +99,16 @@ def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: s
     }
 
 
-def _properties(decision: GateDecision) -> list[str]:
-    compared = ["baseline-compared"] if decision.baseline_manifest_sha256 else []
-    margin = ["margin-held"] if decision.release is not None else []
-    names = ["gate-passed", *compared, *margin]
-    return [f"AGENT_EVAL_{name.upper().replace('-', '_')}" for name in names]
-
-
-def result_statement(manifest_sha256: str, config: RunConfig, predicate: Mapping[str, Any]) -> Statement:
-    """Make the statement of the result of a run, about its manifest, and the agent's commit and image."""
-    return Statement(_subjects(manifest_sha256, config), TEST_RESULT, predicate)
-
-
-def gate_statement(manifest_sha256: str, config: RunConfig, predicate: Mapping[str, Any]) -> Statement:
-    """Make the statement of a gate that passed, about the same subjects."""
-    return Statement(_subjects(manifest_sha256, config), VERIFICATION_RESULT, predicate)
+def subjects_of(manifest_sha256: str, config: RunConfig) -> tuple[Subject, ...]:
+    """Return what both statements are about: the manifest of a run, and the agent's commit and image."""
+    subjects = [Subject(SUBJECT, {"sha256": manifest_sha256})]
+    commit = (config.git_commit or "").lower()
+    if _COMMIT.fullmatch(commit):
+        subjects.append(Subject("agent", {"gitCommit": commit}))
+    image = _IMAGE.search(config.container_image or "")
+    if image is not None:
+        subjects.append(Subject("agent image", {"sha256": image[1]}))
+    return tuple(subjects)
 
 
 def check_result(predicate: Mapping[str, Any], config: RunConfig, outcomes: Iterable[tuple[str, str]]) -> str:
@@ -125,31 +126,6 @@ def check_result(predicate: Mapping[str, Any], config: RunConfig, outcomes: Iter
     return next((name for name, value in follows[RUN_FIELD].items() if stated.get(name, value) != value), "")
 
 
-def _subjects(manifest_sha256: str, config: RunConfig) -> tuple[Subject, ...]:
-    subjects = [Subject(SUBJECT, {"sha256": manifest_sha256})]
-    commit = (config.git_commit or "").lower()
-    if _COMMIT.fullmatch(commit):
-        subjects.append(Subject("agent", {"gitCommit": commit}))
-    image = _IMAGE.search(config.container_image or "")
-    if image is not None:
-        subjects.append(Subject("agent image", {"sha256": image[1]}))
-    return tuple(subjects)
-
-
-def _configuration(config: RunConfig) -> list[dict[str, Any]]:
-    digests = (
-        ("suite", config.suite_digest),
-        ("prompt", config.prompt_hash),
-        ("policy", config.policy_hash),
-        ("dependency lock", config.dependency_lock_hash),
-    )
-    return [
-        Subject(name, {"sha256": digest}).to_json()
-        for name, digest in digests
-        if digest is not None and _SHA256.fullmatch(digest)
-    ]
-
-
 def _run(config: RunConfig) -> dict[str, Any]:
     return {
         "runId": config.run_id,
@@ -159,8 +135,3 @@ def _run(config: RunConfig) -> dict[str, Any]:
         "agentVersion": config.agent_version,
         "model": config.model,
     }
-
-
-def _zulu(text: str) -> str:
-    """Write a time as in-toto has it: UTC with a Z."""
-    return instant(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -89,10 +89,6 @@ class Statement:
         predicate = as_object(value.get("predicate"), "its predicate", source)
         return cls(tuple(_subject(subject, source) for subject in subjects), predicate_type, predicate)
 
-    def is_about(self, sha256: str) -> bool:
-        """Tell whether a file with this digest is a subject."""
-        return any(subject.digest.get("sha256") == sha256 for subject in self.subjects)
-
 
 def _subject(value: object, source: str) -> Subject:
     subject = as_object(value, "a subject", source)

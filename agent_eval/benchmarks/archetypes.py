@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache, partial
@@ -305,13 +305,19 @@ def _calls(about: Any, names: Names, named: Names) -> Iterator[Call]:
 
 def _functions(rng: random.Random, file: Json) -> Names:
     """Return what expressions may name: values of the file, ways to draw at random, functions of the file."""
+
+    def shuffled(rows: Iterable[Any]) -> list[Any]:
+        listed = list(rows)
+        rng.shuffle(listed)
+        return listed
+
     names = {
         **file.get("values", {}),
         "note": NOTE,
         "randrange": rng.randrange,
         "choice": lambda *ways: rng.choice(ways if len(ways) > 1 else ways[0]),
         "sample": rng.sample,
-        "shuffled": lambda rows: _shuffled(rng, list(rows)),
+        "shuffled": shuffled,
         "digits": lambda prefix, length: f"{prefix}{rng.randrange(10 ** (length - 1), 10**length)}",
         "hexadecimal": lambda length: f"{rng.randrange(16**length):0{length}x}",
         "day": lambda offset: (TODAY + timedelta(days=offset)).isoformat(),
@@ -320,11 +326,6 @@ def _functions(rng: random.Random, file: Json) -> Names:
     for name, about in file["functions"].items():
         names[name] = partial(_called, about, names)
     return names
-
-
-def _shuffled(rng: random.Random, rows: list[Any]) -> list[Any]:
-    rng.shuffle(rows)
-    return rows
 
 
 def _called(about: Json, names: Names, **arguments: Any) -> Any:
@@ -374,7 +375,12 @@ def _filled(value: Any, names: Names) -> Any:
 def _compiled(text: str) -> Callable[[Names], Any]:
     # Texts and expressions in turn: re.split keeps what the group found.
     texts = _EXPRESSION.split(text)
-    expressions = [_expression(each) for each in texts[1::2]]
+    expressions = [
+        itemgetter(each)
+        if each.isidentifier()
+        else _ENVIRONMENT.compile_expression(each, undefined_to_none=False)
+        for each in texts[1::2]
+    ]
     if texts[0] == texts[-1] == "" and len(expressions) == 1:
         return expressions[0]
 
@@ -383,9 +389,3 @@ def _compiled(text: str) -> Callable[[Names], Any]:
         return "".join(chain.from_iterable(zip(texts[::2], [*values, ""], strict=True)))
 
     return fill
-
-
-def _expression(text: str) -> Callable[[Names], Any]:
-    if text.isidentifier():
-        return itemgetter(text)
-    return _ENVIRONMENT.compile_expression(text, undefined_to_none=False)

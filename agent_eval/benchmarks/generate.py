@@ -25,11 +25,19 @@ def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
         expected = json.loads(scenario.script.answer)
     else:
         expected = scenario.facts[0] if scenario.facts else None
+    # A contract for each tool of the right way, with stricter arguments where the task has them.
+    contracts: Json = {}
+    for name in dict.fromkeys(call.tool for call in scenario.script.calls):
+        schema = archetype.tools[name].schema
+        for narrowed, argument, stricter in scenario.narrowed:
+            if narrowed == name:
+                schema["properties"][argument] = {"allOf": [schema["properties"][argument], stricter]}
+        contracts[name] = {"required_args": archetype.tools[name].required, "args_schema": schema}
     return {
         "case_id": case_id,
         "input": scenario.request,
         "expected_output": expected,
-        "tool_contracts": _contracts(scenario, archetype),
+        "tool_contracts": contracts,
         "policy": {
             "required_tools": list(scenario.required),
             "forbidden_tools": list(scenario.forbidden),
@@ -42,6 +50,17 @@ def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
 
 def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
     offered = [archetype.tools[name] for name in scenario.offered]
+    # The answers of the tools, on the right way and on the wrong one, which adds only calls of its own. Rows
+    # of the same call answer its repetitions in order.
+    right = scenario.script.calls
+    wrong = scenario.trap.script.calls if scenario.trap else ()
+    recorded = [*right, *(each for each in wrong if not any(each.same(call) for call in right))]
+    final: Json = {"mode": "contains"} if scenario.facts else {}
+    if scenario.schema is not None:
+        final = {"mode": "json"}
+    else:
+        final |= {"contains": list(scenario.facts[1:])} if scenario.facts[1:] else {}
+        final |= {"not_contains": list(scenario.withheld)} if scenario.withheld else {}
     metadata: Json = {
         "benchmark": {
             "scenario": scenario.name,
@@ -52,8 +71,15 @@ def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
             {"name": tool.name, "description": tool.description, "parameters": tool.schema}
             for tool in offered
         ],
-        "tool_response_cassette": _cassette(scenario),
-        "final_output": _final_output(scenario),
+        "tool_response_cassette": [
+            {
+                "tool": call.tool,
+                "arguments": call.arguments,
+                **({"response": call.response} if call.error is None else {"error": call.error}),
+            }
+            for call in recorded
+        ],
+        "final_output": final,
         "trajectory_match": _trajectory(scenario, archetype),
         "strict": [
             *({"strict": "tool_used", "toolName": name} for name in scenario.required),
@@ -66,47 +92,6 @@ def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
     if scenario.proof is not None:
         metadata["lean_payload"] = scenario.proof
     return metadata
-
-
-def _contracts(scenario: Scenario, archetype: Archetype) -> Json:
-    """Return the contract of each tool of the right way, with stricter arguments where the task has them."""
-    contracts: Json = {}
-    for name in dict.fromkeys(call.tool for call in scenario.script.calls):
-        tool = archetype.tools[name]
-        schema = tool.schema
-        for narrowed, argument, stricter in scenario.narrowed:
-            if narrowed == name:
-                schema["properties"][argument] = {"allOf": [schema["properties"][argument], stricter]}
-        contracts[name] = {"required_args": tool.required, "args_schema": schema}
-    return contracts
-
-
-def _cassette(scenario: Scenario) -> list[Json]:
-    """Record the answers of the tools, on the right way and on the wrong one.
-
-    Rows of the same call answer its repetitions in order. The wrong way adds only calls of its own.
-    """
-    right = scenario.script.calls
-    wrong = scenario.trap.script.calls if scenario.trap else ()
-    return [
-        {
-            "tool": call.tool,
-            "arguments": call.arguments,
-            **({"response": call.response} if call.error is None else {"error": call.error}),
-        }
-        for call in (*right, *(each for each in wrong if not any(each.same(call) for call in right)))
-    ]
-
-
-def _final_output(scenario: Scenario) -> Json:
-    if scenario.schema is not None:
-        return {"mode": "json"}
-    expected: Json = {"mode": "contains"} if scenario.facts else {}
-    if scenario.facts[1:]:
-        expected["contains"] = list(scenario.facts[1:])
-    if scenario.withheld:
-        expected["not_contains"] = list(scenario.withheld)
-    return expected
 
 
 def _trajectory(scenario: Scenario, archetype: Archetype) -> Json:

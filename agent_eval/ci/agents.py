@@ -30,7 +30,6 @@ _IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.
 """A command that runs an image by its digest: no file of the checkout is in it."""
 
 _NAMED = 3
-
 _ALTERED_BY_BASE = "the base's setup altered what the change runs"
 
 
@@ -250,20 +249,17 @@ class Agents:
 
     def _named_base(self) -> Prepared:
         """The agent that `base-agent` names; a hosted model has the system prompt of the base's commit."""
-        job, mine = self.job, self.of_change().agent
+        job, mine, clone = self.job, self.of_change().agent, self.job.clone
         own = replace(mine, name=job.settings.base_agent, command=None, url=None, repair_command=None)
-        options = replace(agent_options(own, job.environ), system=self._prompt_of_base(mine.system_prompt))
-        return Prepared(own, options, job.settings)
-
-    def _prompt_of_base(self, path: Path | None) -> str | None:
-        clone = self.job.clone
-        if path is None:
-            return None
-        where = Path.cwd().joinpath(path).resolve()
-        if clone is None or self.base_commit is None or not where.is_relative_to(clone.top):
-            return read_system_prompt(path)
-        content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
-        return content.decode("utf-8", "replace") if content is not None else None
+        system = None
+        if mine.system_prompt is not None:
+            where = Path.cwd().joinpath(mine.system_prompt).resolve()
+            if clone is None or self.base_commit is None or not where.is_relative_to(clone.top):
+                system = read_system_prompt(mine.system_prompt)
+            else:
+                content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
+                system = content.decode("utf-8", "replace") if content is not None else None
+        return Prepared(own, replace(agent_options(own, job.environ), system=system), job.settings)
 
 
 def _program_of(agent: AgentSpec | None) -> str | None:

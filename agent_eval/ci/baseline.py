@@ -22,16 +22,7 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import Expected
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.earlier import (
-    Asked,
-    EarlierRun,
-    Expired,
-    NoHistory,
-    Outage,
-    Skipped,
-    Withheld,
-    outage_of,
-)
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Outage, Skipped, Withheld, outage_of
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.history import RunRecord
@@ -48,6 +39,9 @@ from agent_eval.text.numbers import count
 
 MAX_ANCESTORS = 20_000
 """Commits before the base, and before the tip, among which those of earlier runs are looked for."""
+
+MEASURED = "measured in this job"
+"""How the baseline of a measured base was found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +99,8 @@ class Search:
             run is reviewed, that of the best.
         earlier: Records of reviewed runs at or before the base by slug, the newest first.
         newest_record: The record of the newest reviewed run of all, also after the base, by slug.
-        gone: Number of cases of each dataset of the best evidence that this run has no suite for; None while
-            no evidence was found.
+        gone: The datasets of the best evidence that this run has no suite for; None while no evidence was
+            found.
     """
 
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -120,7 +114,7 @@ class Search:
     newest: dict[str, Pack] = field(default_factory=dict)
     earlier: dict[str, list[RunRecord]] = field(default_factory=dict)
     newest_record: dict[str, RunRecord] = field(default_factory=dict)
-    gone: dict[str, int] | None = None
+    gone: set[str] | None = None
 
     def lack(self, slug: str) -> Lack | None:
         """Why a suite has no baseline; None where it has one, and where `outage` says why not."""
@@ -161,10 +155,7 @@ _MAKE_ANOTHER = (
     "`baseline: run:ID`."
 )
 
-
 Opened = tuple[Pack, RunView]
-
-
 EarlierRuns = Callable[[Asked], Iterable[EarlierRun]]
 
 
@@ -186,7 +177,6 @@ def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = 
             field="baseline",
         )
     packs = packs_below(where, admission)
-    check_statements(packs, admission)
     by_slug = by_dataset(packs.values(), f"The baseline {where}")
     newest = {slug: by_slug[slug] for slug in wanted if slug in by_slug}
     baselines = {
@@ -204,24 +194,14 @@ def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = 
             file=str(where),
             field="baseline",
         )
-    notes = [
-        f"The baseline at the given path has no evidence of `{slug}`."
-        for slug in wanted
-        if slug not in baselines
-    ]
-    gone = {
-        pack.manifest.dataset_id: pack.summary.total_cases
-        for slug, pack in by_slug.items()
-        if slug not in wanted
-    }
+    lacking = (slug for slug in wanted if slug not in baselines)
+    notes = [f"The baseline at the given path has no evidence of `{slug}`." for slug in lacking]
+    gone = {pack.manifest.dataset_id for slug, pack in by_slug.items() if slug not in wanted}
     return Search(baselines=baselines, notes=notes, newest=newest, gone=gone)
 
 
 def from_registry(
-    entry: BaselineEntry,
-    registry: Path,
-    wanted: Sequence[str],
-    admission: Admission | None = None,
+    entry: BaselineEntry, registry: Path, wanted: Sequence[str], admission: Admission | None = None
 ) -> Search:
     """Read the baseline that a registry has under a name; errors as `from_path`.
 
@@ -235,13 +215,21 @@ def from_registry(
 
 
 def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
-    """Open and verify the packs of a pack, an archive, or a directory of packs; by their directory."""
-    if not where.is_dir():
-        return open_bundle(where, admit=admission)
-    folders = [where]
-    if not (where / "manifest.json").exists():
-        folders = sorted(entry for entry in where.iterdir() if (entry / "manifest.json").is_file())
-    return {folder.name: open_pack(folder, admit=admission) for folder in folders}
+    """Open and verify the packs of a pack, an archive, or a directory of packs; by their directory.
+
+    Raises `UntrustedPack` where what was signed does not follow from the packs that were opened.
+    """
+    if where.is_dir():
+        folders = [where]
+        if not (where / "manifest.json").exists():
+            folders = sorted(entry for entry in where.iterdir() if (entry / "manifest.json").is_file())
+        packs = {folder.name: open_pack(folder, admit=admission) for folder in folders}
+    else:
+        packs = open_bundle(where, admit=admission)
+    if admission is not None:
+        for pack in packs.values():
+            admission.check(pack)
+    return packs
 
 
 def age_in_words(created_at: str | None, now: datetime) -> str | None:
@@ -264,28 +252,14 @@ def judged_nothing(run: RunView) -> bool:
 
 
 def _no_baseline(label: str, slug: str) -> str:
-    return f"{capital(label)} is no baseline for `{slug}`: none of its cases could be judged."
+    return f"{label[:1].upper()}{label[1:]} is no baseline for `{slug}`: none of its cases could be judged."
 
 
 def _unfit(label: str, slug: str) -> UsageError:
     """Build the error for a baseline that the user named, and whose cases could not be judged."""
     return UsageError(
-        _no_baseline(label, slug),
-        remedy="Name a run whose cases were judged.",
-        field="baseline",
+        _no_baseline(label, slug), remedy="Name a run whose cases were judged.", field="baseline"
     )
-
-
-def check_statements(packs: Mapping[str, Pack], admission: Admission | None) -> None:
-    """Check that what was signed follows from the packs that were opened; raises `UntrustedPack`."""
-    if admission is not None:
-        for pack in packs.values():
-            admission.check(pack)
-
-
-def capital(text: str) -> str:
-    """Begin a sentence with a label."""
-    return text[:1].upper() + text[1:]
 
 
 def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission | None:
@@ -296,10 +270,8 @@ def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission 
 MAX_LISTED = 200
 """Earlier runs that a platform is asked for."""
 
-
 MAX_LOOKED_AT = 20
 """Earlier runs that are looked at."""
-
 
 MAX_OPENED = 3
 """Earlier runs whose evidence is read: a suite that none of these has is new. Of as many it may be withheld:
@@ -397,8 +369,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search) -> None:
     opened = 0
     result.looked_at = 0
     nearest = sorted(
-        (row for row in reviewed if row.before is not None),
-        key=lambda row: (row.before, -row.run.number),
+        (row for row in reviewed if row.before is not None), key=lambda row: (row.before, -row.run.number)
     )
     if place is not None and listed and not any(row.before == 0 for row in nearest):
         result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
@@ -406,21 +377,35 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search) -> None:
         result.looked_at = number
         evidence = read[row.run.number] = _try(row, ground, result)
         if evidence is not None:
-            fit = _fit(evidence, row, result)
+            judged_all = True
+            for slug, (pack, seen) in evidence.wanted.items():
+                if not judged_nothing(seen):
+                    origin = _origin(row.run, row.how, row.commit)
+                    result.baselines.setdefault(slug, Baseline(pack, seen, origin))
+                    continue
+                judged_all = False
+                if slug not in result.baselines:
+                    result.warnings.append(_no_baseline(row.run.label, slug))
             # A run that judged nothing does not say which suites are new.
-            opened += len(fit) == len(evidence.wanted)
-            for slug, (pack, seen) in fit.items():
-                result.baselines.setdefault(slug, Baseline(pack, seen, _origin(row.run, row.how, row.commit)))
+            opened += judged_all
             lacking = [slug for slug in ground.wanted if slug not in result.baselines]
             if not lacking:
                 break
             if absent := [slug for slug in lacking if slug not in evidence.wanted]:
-                result.notes.append(f"{capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`.")
+                result.notes.append(f"{row.run.title} has no evidence of `{'`, `'.join(absent)}`.")
         if max(opened, len(result.withheld)) >= MAX_OPENED or number >= MAX_LOOKED_AT:
             result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
             break
     if newest is not None:
-        _read_newest(newest, ground, result, read)
+        # It has the longest history of all; nothing depends on it.
+        evidence = read.get(newest.run.number)
+        if newest.run.number not in read:
+            try:
+                evidence = _read(newest.run, ground, newest.commit)
+            except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
+                result.notes.append(f"The newest run was not read: {error}")
+        if evidence is not None:
+            result.newest.update({slug: pack for slug, (pack, _) in evidence.wanted.items()})
     if result.gone is None and not result.lost:
         known = {row.run.number for row in reviewed}
         _look_elsewhere([run for run in listed.values() if run.number not in known], newest, ground, result)
@@ -431,7 +416,7 @@ def _look_elsewhere(
 ) -> None:
     """Tell a first adoption from a base that is older than every run, or a branch that was pushed over."""
     if newest is not None and result.newest:
-        result.lost.append(f"{capital(newest.run.label)} left evidence, of a commit that is after the base.")
+        result.lost.append(f"{newest.run.title} left evidence, of a commit that is after the base.")
         return
     place = ground.place
     strays = (run for run in others if place is not None and run.is_own_code and run.branch in place.branches)
@@ -444,7 +429,7 @@ def _look_elsewhere(
         pass
     except Skipped:
         return
-    result.lost.append(f"{capital(run.label)} left evidence, of a commit that is in no trusted branch.")
+    result.lost.append(f"{run.title} left evidence, of a commit that is in no trusted branch.")
 
 
 def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Iterator[_Reviewed]:
@@ -457,9 +442,7 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
     before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
     for run in runs:
         if not run.is_own_code:
-            result.notes.append(
-                f"{capital(run.label)} was passed over: its code is not from this repository."
-            )
+            result.notes.append(f"{run.title} was passed over: its code is not from this repository.")
             continue
         if run.branch is not None and run.branch not in place.branches:
             continue
@@ -476,11 +459,7 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
 def _origin(run: EarlierRun, how: str, commit: str | None) -> Origin:
     only = next(iter(run.commits)) if len(run.commits) == 1 else None
     return Origin(
-        how=how,
-        sha=commit or only,
-        branch=run.branch,
-        run_id=run.number,
-        created_at=run.created_at,
+        how=how, sha=commit or only, branch=run.branch, run_id=run.number, created_at=run.created_at
     )
 
 
@@ -508,11 +487,8 @@ def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
 def _keep(evidence: _Evidence, ground: Ground, result: Search) -> None:
     """Note which datasets the best evidence has, and keep the newest pack of each suite."""
     if result.gone is None:
-        result.gone = {
-            pack.manifest.dataset_id: pack.summary.total_cases
-            for slug, pack in evidence.packs.items()
-            if slug not in ground.wanted
-        }
+        others = (pack for slug, pack in evidence.packs.items() if slug not in ground.wanted)
+        result.gone = {pack.manifest.dataset_id for pack in others}
     for slug, (pack, _) in evidence.wanted.items():
         result.newest.setdefault(slug, pack)
 
@@ -528,46 +504,23 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
     """
     admission = admission_by(ground.key, commit)
     packs = open_bundle(run.fetch(), source=f"the evidence of {run.label}", admit=admission)
-    check_statements(packs, admission)
+    if admission is not None:
+        for pack in packs.values():
+            admission.check(pack)
     by_slug = by_dataset(packs.values(), f"The evidence of {run.label}")
     for pack in packs.values():
         evaluated = pack.config.git_commit
         if commit is None:
-            continue
+            break
         if evaluated is None:
             raise Withheld(f"The evidence of {run.label} does not say of which commit it is.")
         if evaluated != commit:
             raise Skipped(
-                f"{capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
+                f"{run.title} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
                 "which was checked out there: it is no baseline."
             )
     wanted = {slug: (by_slug[slug], view(by_slug[slug])) for slug in ground.wanted if slug in by_slug}
     return _Evidence(by_slug, wanted)
-
-
-def _fit(evidence: _Evidence, row: _Reviewed, result: Search) -> dict[str, Opened]:
-    """Keep the runs that can be a baseline; warn of the others, if a baseline is still wanted."""
-    fit = {}
-    for slug, (pack, seen) in evidence.wanted.items():
-        if not judged_nothing(seen):
-            fit[slug] = (pack, seen)
-        elif slug not in result.baselines:
-            result.warnings.append(_no_baseline(row.run.label, slug))
-    return fit
-
-
-def _read_newest(
-    newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]
-) -> None:
-    """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
-    evidence = read.get(newest.run.number)
-    if newest.run.number not in read:
-        try:
-            evidence = _read(newest.run, ground, newest.commit)
-        except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
-            result.notes.append(f"The newest run was not read: {error}")
-    if evidence is not None:
-        result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
 
 
 def _unusable(why: str) -> UsageError:

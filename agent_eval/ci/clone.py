@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -26,29 +27,19 @@ from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environ
 from agent_eval.storage.atomic import write_unsynced
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-
 REMOTE = "origin"
-
-
 OLDEST_GIT = (2, 32)
 """Older ones do not know the variables that keep other configuration out."""
 
-
 _SECONDS = 900.0
-
-
 _OUTPUT_BYTES = 64 << 20
-
 
 _ACCESS = (
     *("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_SSH_VARIANT", "GIT_SSL_CAINFO"),
     *("GIT_ASKPASS", "SSH_ASKPASS", "GIT_USERNAME", "GIT_PASSWORD"),
 )
 
-
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-
 
 _SETTINGS = (
     "advice.detachedHead=false",
@@ -63,7 +54,6 @@ _SETTINGS = (
     "http.followRedirects=false",
     "maintenance.auto=false",
 )
-
 
 _SCP_LIKE = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/\\].*)")
 
@@ -207,6 +197,11 @@ class Git:
             raise GitFailed(arguments[0], result)
         return result.stdout
 
+    def init(self, commit: str, *arguments: str) -> None:
+        """Make an empty repository for the kind of ids that a commit has."""
+        kind = "sha256" if len(commit) == 64 else "sha1"
+        self.run("init", "--quiet", "--template=", f"--object-format={kind}", *arguments)
+
     def line(self, *arguments: str, cwd: Path | None = None) -> str | None:
         """Run git and return the line that it prints; None where it fails or prints nothing."""
         try:
@@ -222,14 +217,9 @@ def top_of(start: Path) -> Path | None:
 
 
 MAX_FILE_BYTES = 1 << 20
-
-
 _LAST_RESORT = "/var/tmp"  # noqa: S108 - a directory of its own is made there, by a random name
-
-
 _UPLOAD = "env GIT_GRAFT_FILE=/dev/null git -c core.commitGraph=false upload-pack"
 """The other end of a fetch reads the checkout's grafts and its graph of commits, but for this."""
-
 
 WHOLE_HISTORY = (
     "Fetch the whole history in the step that checks out (`fetch-depth: 0`, `GIT_DEPTH: 0`), or let the job "
@@ -277,12 +267,7 @@ class PrivateClone:
 
     @classmethod
     def of(
-        cls,
-        start: Path,
-        environ: Mapping[str, str],
-        remote: Remote | None = None,
-        *,
-        head: str | None = None,
+        cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None, *, head: str | None = None
     ) -> PrivateClone:
         """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
@@ -309,11 +294,7 @@ class PrivateClone:
             head = head or clone.git.line("rev-parse", "--verify", "--quiet", "HEAD", cwd=top)
             if head is None or COMMIT.fullmatch(head) is None:
                 raise NoCheckout("The checkout has no commit.", remedy="Commit what is to be evaluated.")
-            kind = "sha256" if len(head) == 64 else "sha1"
-            clone.git.run(
-                *("init", "--quiet", "--bare", "--template=", f"--object-format={kind}"),
-                str(clone.directory),
-            )
+            git.init(head, "--bare", str(clone.directory))
             clone.head = head
             clone.fetch(head)
             if not clone._lacks_history():
@@ -333,8 +314,13 @@ class PrivateClone:
         self.close()
 
     def close(self) -> None:
-        """Remove everything below the own directory."""
-        _remove(self.home)
+        """Remove everything below the own directory, what its owner may not write included."""
+        for folder, names, _ in os.walk(self.home):
+            for path in (os.path.join(folder, name) for name in names):
+                if not os.path.islink(path):
+                    with suppress(OSError):
+                        os.chmod(path, 0o700)
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def tip(self, branch: str) -> str:
         """Ask the remote for the newest commit of a branch, and fetch that.
@@ -370,44 +356,35 @@ class PrivateClone:
         wanted = [commit for commit in commits if _checked(commit) not in self._at_hand]
         if not wanted:
             return
-        if not self._fetch_from_checkout(wanted):
-            self._fetch_from_remote(wanted)
+        is_fetched = not self._lacks_history()
+        if is_fetched:
+            try:
+                self._fetch(self.top.as_uri(), wanted, f"--upload-pack={_UPLOAD}")
+            except GitFailed as error:
+                # Git says the same of a commit that is damaged as of one that is not there.
+                objects = self.of_checkout / "objects"
+                is_there = any((objects / commit[:2] / commit[2:]).exists() for commit in wanted)
+                is_fetched = False
+                if is_there or "not our ref" not in error.stderr:
+                    raise DamagedObjects(
+                        "The base commit cannot be read from the checkout: its objects are damaged.",
+                        remedy="Check out again, without steps before that write below `.git`.",
+                    ) from error
+        if not is_fetched:
+            why = "The base commit is not known: fetch the whole history."
+            if self.remote is None:
+                raise CommitUnknown(why, remedy=WHOLE_HISTORY)
+            try:
+                # Files come when they are checked out: of a long history only few are needed.
+                self._fetch(REMOTE, wanted, *(("--filter=blob:none",) if self._lacks_history() else ()))
+            except GitFailed as error:
+                raise CommitUnknown(why, remedy=WHOLE_HISTORY) from error
         self._at_hand.update(wanted)
-
-    def _fetch_from_checkout(self, commits: Sequence[str]) -> bool:
-        """Fetch from the checkout, if it has the commits with their whole history."""
-        if self._lacks_history():
-            return False
-        try:
-            self._fetch(self.top.as_uri(), commits, f"--upload-pack={_UPLOAD}")
-        except GitFailed as error:
-            # Git says the same of a commit that is damaged as of one that is not there.
-            objects = self.of_checkout / "objects"
-            is_there = any((objects / commit[:2] / commit[2:]).exists() for commit in commits)
-            if "not our ref" in error.stderr and not is_there:
-                return False
-            raise DamagedObjects(
-                "The base commit cannot be read from the checkout: its objects are damaged.",
-                remedy="Check out again, without steps before that write below `.git`.",
-            ) from error
-        return True
 
     def _lacks_history(self) -> bool:
         """Whether the checkout was made without its whole history, or without some files of it."""
         shallow = self.git.line("rev-parse", "--is-shallow-repository", cwd=self.top)
         return shallow == "true" or any((self.of_checkout / "objects" / "pack").glob("*.promisor"))
-
-    def _fetch_from_remote(self, commits: Sequence[str]) -> None:
-        unknown = CommitUnknown(
-            "The base commit is not known: fetch the whole history.", remedy=WHOLE_HISTORY
-        )
-        if self.remote is None:
-            raise unknown
-        try:
-            # Files come when they are checked out: of a long history only few are needed.
-            self._fetch(REMOTE, commits, *(("--filter=blob:none",) if self._lacks_history() else ()))
-        except GitFailed as error:
-            raise unknown from error
 
     def _fetch(self, source: str, commits: Sequence[str], *options: str) -> None:
         specs = [f"+{commit}:refs/agent-eval/{commit}" for commit in commits]
@@ -551,19 +528,6 @@ def _private_place(top: Path, environ: Mapping[str, str]) -> Path:
         "There is no directory for the job's private clone.",
         remedy="Let HOME or XDG_CACHE_HOME name one outside of the checkout that can be written to.",
     )
-
-
-def _remove(place: Path) -> None:
-    """Remove a directory, the parts of it that their owner may not write included."""
-    for folder, names, _ in os.walk(place):
-        for name in names:
-            path = os.path.join(folder, name)
-            if not os.path.islink(path):
-                try:
-                    os.chmod(path, 0o700)
-                except OSError:
-                    continue
-    shutil.rmtree(place, ignore_errors=True)
 
 
 def _checked(commit: str) -> str:

@@ -68,33 +68,27 @@ class Published:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommentWords:
-    """The platform's words in warnings about the comment.
-
-    `change` is what is under review, `refused` a phrase that says why the job may not write comments.
-    """
-
-    change: str
-    full_report: str
-    refused: str = "The token may not write comments"
-
-
-def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWords) -> Published:
+def publish(
+    comments: Comments, marker: Marker, body: str, *, change: str, full_report: str, refused: str
+) -> Published:
     """Create or update the comment of this evaluation on the change; the body starts with the marker.
 
-    Does not raise for a failure of the platform: the decision is valid without the comment.
+    For warnings: the platform's words for what is under review and for the report, and in `refused` a phrase
+    that says why the job may not write comments. Does not raise for a failure of the platform: the decision
+    is valid without the comment.
     """
     try:
         author = comments.author()
         published = _write(comments, marker, body, author)
     except RemoteError as error:
-        return Published("refused", warning=_explain(error, words))
+        outage = outage_of(error, f"{refused}.")
+        why = f"No comment was written: {outage.cause} {outage.remedy}"
+        return Published("refused", warning=f"{why} The report is in the {full_report}.")
     if published.action in ("created", "updated"):
         with suppress(RemoteError):  # they say of themselves which commit they are about
             _mark_outdated(comments, marker, author, published.url)
     if published.action == "kept" and not published.warning:
-        warning = f"A newer run has already commented on this {words.change}; its comment stays."
+        warning = f"A newer run has already commented on this {change}; its comment stays."
         return replace(published, warning=warning)
     return published
 
@@ -119,18 +113,17 @@ def _write(comments: Comments, marker: Marker, body: str, author: str) -> Publis
         # Only the older comment stays where two runs looked at the same time and both wrote one.
         oldest = next(iter(_ours(comments, marker, author)), created)
         if oldest.id >= created.id:
-            return Published("created", created.url, _unknown_author(created, author))
+            warning = ""
+            if created.author.lower() != author.lower():
+                # No later job finds what the token writes under another login than it was taken for.
+                warning = (
+                    f"Set `ci.comment_author: {json.dumps(created.author)}`: it wrote the comment, which the "
+                    "next job would not find else."
+                )
+            return Published("created", created.url, warning)
         comments.delete(created.id)
         return _update(comments, marker, body, oldest)
     raise AssertionError("the loop returns or raises")  # pragma: no cover
-
-
-def _unknown_author(created: Comment, author: str) -> str:
-    """Warn where the token's login is another one than it was taken for, so that no later job finds this."""
-    if created.author.lower() == author.lower():
-        return ""
-    login = json.dumps(created.author)
-    return f"Set `ci.comment_author: {login}`: it wrote the comment, which the next job would not find else."
 
 
 def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) -> None:
@@ -140,7 +133,10 @@ def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) ->
     """
     for comment in list(comments.listed()):
         other = Marker.of_any(comment.body) if comment.author.lower() == author.lower() else None
-        if other is None or not marker.comes_after(other) or _OUTDATED in comment.body:
+        if other is None or _OUTDATED in comment.body or marker.job is None or marker.job != other.job:
+            continue
+        is_earlier = other.run_id < marker.run_id and other.sha != marker.sha
+        if not is_earlier or marker.comment_id == other.comment_id:
             continue
         heading = f"{_OUTDATED}: about `{(other.sha or '')[:7]}`"
         newer = f"[a newer comment]({url})" if url else "a newer comment"
@@ -152,11 +148,8 @@ _OUTDATED = "## ⌛ Outdated"
 
 
 def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
-    ours = [
-        comment
-        for comment in comments.listed()
-        if comment.author.lower() == author.lower() and marker.read(comment.body) is not None
-    ]
+    by_us = (comment for comment in comments.listed() if comment.author.lower() == author.lower())
+    ours = [comment for comment in by_us if marker.read(comment.body) is not None]
     return sorted(ours, key=lambda comment: comment.id)
 
 
@@ -189,11 +182,6 @@ _SIGNS = "✅➖⚠❌🛑"
 def _severity(body: str) -> int:
     heading = next((line for line in body.splitlines() if line.startswith("## ")), "")
     return _SIGNS.find(heading[3:4]) if heading[3:4] else -1
-
-
-def _explain(error: RemoteError, words: CommentWords) -> str:
-    outage = outage_of(error, f"{words.refused}.")
-    return f"No comment was written: {outage.cause} {outage.remedy} The report is in the {words.full_report}."
 
 
 _REST = re.compile(
@@ -247,25 +235,16 @@ class Marker:
 
     def __str__(self) -> str:
         sha = f"sha={self.sha} " if self.sha else ""
-        of, job = (
-            f" {name}={value}" if value else "" for name, value in (("of", self.of), ("job", self.job))
-        )
+        of = f" of={self.of}" if self.of else ""
+        job = f" job={self.job}" if self.job else ""
         return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt}{of}{job} -->"
 
     def is_beside(self, other: Marker) -> bool:
         """Whether another job of the same run wrote the other, and no earlier attempt of this job."""
         if self.of is None or other.of is None:
-            return (
-                (self.run_id, self.attempt, self.sha)
-                == (other.run_id, other.attempt, other.sha)
-                != (0, 0, None)
-            )
+            own = (self.run_id, self.attempt, self.sha)
+            return own == (other.run_id, other.attempt, other.sha) != (0, 0, None)
         return self.of[:8] == other.of[:8] and self.of != other.of
-
-    def comes_after(self, other: Marker) -> bool:
-        """Whether the same job wrote the other of an earlier commit, as another evaluation."""
-        is_sibling = self.job is not None and self.job == other.job and self.comment_id != other.comment_id
-        return is_sibling and other.run_id < self.run_id and other.sha != self.sha
 
     @staticmethod
     def of_any(body: str) -> Marker | None:

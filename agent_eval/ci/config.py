@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
@@ -49,13 +49,10 @@ from agent_eval.suites.paths import any_of_conversations
 PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for row in spec.inputs)
 """Rows that one platform needs. The job takes those of every platform; each platform reads its own."""
 
-
 INPUTS: tuple[Option, ...] = (*options_of(CI), *(row for row in PLATFORM_INPUTS if row.commands))
 """The rows that every platform has, then those of each platform."""
 
-
 SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
-
 
 SETTINGS: tuple[Option, ...] = (
     *INPUTS,
@@ -64,13 +61,11 @@ SETTINGS: tuple[Option, ...] = (
 )
 """Everything that a job can be told: its inputs, and what only the file and `--set` can say."""
 
-
 INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
 """By name and by every other name that is accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """One value that the job sets for the steps after it."""
 
     name: str
@@ -88,8 +83,7 @@ OUTPUTS: tuple[Output, ...] = (
     Output("hard-fail-rate", "Share of cases that failed hard, from 0 to 1, over all suites."),
     Output("regressed-cases", "How many cases got worse than in the baseline; empty without one."),
     Output(
-        "new-hard-fail-cases",
-        "How many cases fail hard that did not in the baseline; empty without one.",
+        "new-hard-fail-cases", "How many cases fail hard that did not in the baseline; empty without one."
     ),
     Output("baseline-run-id", "The run the baseline came from; empty without one."),
     Output("baseline-sha", "The commit the baseline came from; empty without one."),
@@ -103,7 +97,6 @@ OUTPUTS: tuple[Output, ...] = (
     ),
     Output("comment-url", "Address of the comment; empty when none was written."),
 )
-
 
 _LONGEST = 100_000
 
@@ -166,17 +159,12 @@ _PATTERNS = {
 }
 """By input: what its value, or each of its values, must match, and that in words."""
 
-
 _OF_LINES = frozenset({"script", "private key"})
 """Kinds with one value of several lines."""
 
-
 _OF_THE_COMMENT = ("title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
-
-
 OF_THE_FILE = ("config", "set", "label", "judge-model")
 """Inputs that say what the other values are read from, or that state keys of the file."""
-
 
 DEFAULT = "default"
 """The source of a value that holds because none was given."""
@@ -326,7 +314,6 @@ OWN_VARIABLES = frozenset(
 )
 """Variables of this prefix that are no input: other commands, templates and agents' tools read them."""
 
-
 _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 """What begins the names of variables in which an earlier job of a pipeline passes its result on."""
 
@@ -399,16 +386,12 @@ def first_stated(
     for place in places:
         stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
         if len(stated) > 1:
-            raise _given_twice(row.name, stated[0].source, stated[1].source)
+            first, second = stated[0].source, stated[1].source
+            why = f"{row.name} is given twice: as {first} and as {second}."
+            raise UsageError(why, remedy=f"Leave out {second}.", field=row.name)
         if stated:
             return stated[0]
     return StatedValue(row.default, DEFAULT)
-
-
-def _given_twice(name: str, first: str, second: str) -> UsageError:
-    return UsageError(
-        f"{name} is given twice: as {first} and as {second}.", remedy=f"Leave out {second}.", field=name
-    )
 
 
 def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_eval.ci.baseline import Baseline, Lack, Search
+from agent_eval.ci.baseline import MEASURED, Baseline, Lack, Search
 from agent_eval.ci.definitions import Target
 from agent_eval.ci.rules import JobContext
-from agent_eval.ci.trials import MEASURED
 from agent_eval.ci.workspace import as_code
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
@@ -22,28 +21,17 @@ from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.gate.decide import decide_by_policy
 from agent_eval.gate.policy_file import unknown_case_warnings
-from agent_eval.gate.procedure import HISTORY, Counts, Material
-from agent_eval.history.records import (
-    encode_used,
-    record_of,
-)
+from agent_eval.gate.procedure import HISTORY, Material
+from agent_eval.history.records import encode_used, record_of
 from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.unjudged import (
-    CHECK_THE_AGENT,
-    RECORD_TRACES,
-    remedy_for,
-    why_ended,
-    why_unjudged,
-)
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, remedy_for, why_ended, why_unjudged
 from agent_eval.reports.parts import NEW_RULES
-from agent_eval.storage.files import safe_name, sha256_bytes
+from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 
 COMPARISON = "compare/baseline_delta.json"
-
-
 DECISION = "compare/gate_decision.json"
 
 
@@ -117,7 +105,16 @@ def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_re
     comparison = _compare(target, pack, search, job.timestamp())
     if comparison is not None:
         comparison = without_secrets(comparison, job.redactor)
-    candidate, counts = view(pack), counts_used(pack, search)
+    # The counts of its baseline, and of those of main's runs that were made as this one is.
+    candidate, baseline = view(pack), search.baselines.get(target.slug)
+    key = record_of(pack).run.key
+    same = [record for record in search.earlier.get(target.slug, []) if record.run.key == key]
+    counts = counts_of(
+        pack,
+        baseline.pack if baseline is not None else None,
+        main=same[:HISTORY],
+        newest=search.newest_record.get(target.slug),
+    )
     used = encode_used(counts.newest, counts.main)
     digests = {}
     if comparison is not None:
@@ -160,11 +157,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
 
 
 def decide_on(
-    job: JobContext,
-    suite: Judged,
-    search: Search,
-    reruns: Reruns | None = None,
-    archive: bytes | None = None,
+    job: JobContext, suite: Judged, search: Search, reruns: Reruns | None = None, archive: bytes | None = None
 ) -> SuiteEvaluation:
     """Decide on a suite, and keep in its evidence what the decision rests on.
 
@@ -192,6 +185,15 @@ def decide_on(
     for name, content in written.items():
         if content:
             write_output(where / name, content)
+    rows = suite.candidate.results.values()
+    # Where the agent crashes in every case, the gate may have found that this change is why.
+    broke = decision.gate_status is GateStatus.FAILED and any(row.answer == "broke" for row in decision.cases)
+    unjudged = None
+    if not (broke and all(row_fault(row) is Fault.AGENT for row in rows)):
+        unjudged = why_ended(suite.candidate.summary, rows)
+        if not unjudged and (why := why_unjudged(str(target.path), suite.candidate.summary, rows)):
+            remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
+            unjudged = f"{why} {remedy_for(rows, remedy)}"
     return SuiteEvaluation(
         target=target,
         pack=where,
@@ -199,29 +201,11 @@ def decide_on(
         baseline=search.baselines.get(target.slug),
         comparison=comparison,
         decision=decision,
-        unjudged=None
-        if _broke_all(decision, suite.candidate)
-        else _why_unjudged(job, target, suite.candidate),
+        unjudged=unjudged,
         evidence=suite.pack,
         reruns=reruns,
         own_outcome=own_outcome,
     )
-
-
-def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:
-    if ended := why_ended(candidate.summary, candidate.results.values()):
-        return ended
-    why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
-    remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
-    return f"{why} {remedy_for(candidate.results.values(), remedy)}" if why else None
-
-
-def _broke_all(decision: GateDecision, candidate: RunView) -> bool:
-    """Whether the agent crashes in every case, and the gate has found that this change is why."""
-    is_found = decision.gate_status is GateStatus.FAILED and any(
-        row.answer == "broke" for row in decision.cases
-    )
-    return is_found and all(row_fault(row) is Fault.AGENT for row in candidate.results.values())
 
 
 def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[str]:
@@ -231,19 +215,6 @@ def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[st
         if suite.baseline is not None:
             known.update(suite.baseline.view.index)
     return unknown_case_warnings(job.rules.policy, known, where="neither this run nor its baseline has it")
-
-
-def counts_used(pack: Pack, search: Search) -> Counts:
-    """Gather the counts that a decision on a run rests on, of its baseline and of main's runs."""
-    own, slug = record_of(pack), safe_name(pack.manifest.dataset_id)
-    same = [record for record in search.earlier.get(slug, []) if record.run.key == own.run.key]
-    baseline = search.baselines.get(slug)
-    return counts_of(
-        pack,
-        baseline.pack if baseline is not None else None,
-        main=same[:HISTORY],
-        newest=search.newest_record.get(slug),
-    )
 
 
 NAMED = 3

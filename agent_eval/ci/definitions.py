@@ -111,13 +111,21 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
     known = {safe_name(source.header.dataset_id) for source in of_base}
     for source in of_base:
         before, old = _raw_cases(source), source.header.dataset_id
-        # A suite that the base has too is no other one under a new name; nor can it be two of them.
-        others = {slug: cases for slug, cases in mine.items() if slug not in known and slug not in renamed}
-        slug = safe_name(old) if safe_name(old) in mine else _same_suite(safe_name(old), before, others)
-        if slug not in mine:
-            continue
+        slug = of_main = safe_name(old)
+        if of_main not in mine:
+            # The one that asks the most alike may be this one under a new name. A suite that the base has too
+            # is no other one; nor can it be two of them.
+            asked = {asked_digest(raw) for raw in before.values()}
+            shared = {
+                name: len(asked & {asked_digest(raw) for raw in cases.values()})
+                for name, cases in mine.items()
+                if name not in known and name not in renamed
+            }
+            best = max(shared, key=lambda name: shared[name], default=None)
+            if best is None or shared[best] < SAME_SUITE * len(asked):
+                continue
+            slug = best
         redefinition = _redefinition(source, before, mine[slug], clone.home)
-        of_main = safe_name(old)
         redefinitions[of_main] = redefinition
         if (slug != of_main or redefinition.renamed) and not looks_like_aui(source.document.raw_header):
             path = clone.home / "renamed" / f"{of_main}.json"
@@ -168,18 +176,6 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
             continue
 
 
-def _same_suite(
-    slug: str, before: Mapping[str, dict[str, Any]], mine: Mapping[str, Mapping[str, dict[str, Any]]]
-) -> str:
-    """Find the change's suite that is this one under a new name: the one that asks the most alike."""
-    asked = {asked_digest(raw) for raw in before.values()}
-    shared = {
-        name: len(asked & {asked_digest(raw) for raw in cases.values()}) for name, cases in mine.items()
-    }
-    best = max(shared, key=lambda name: shared[name], default=None)
-    return best if best is not None and shared[best] >= SAME_SUITE * len(asked) else slug
-
-
 def _redefinition(
     source: SuiteSource, before: Mapping[str, dict[str, Any]], mine: Mapping[str, dict[str, Any]], home: Path
 ) -> Redefinition:
@@ -208,10 +204,7 @@ def _meaning(raw: Mapping[str, Any]) -> str:
 
 
 def _write(
-    path: Path,
-    source: SuiteSource,
-    cases: Mapping[str, Mapping[str, Any]],
-    names: Redefinition | None = None,
+    path: Path, source: SuiteSource, cases: Mapping[str, Mapping[str, Any]], names: Redefinition | None = None
 ) -> None:
     """Write cases as a suite of their own, under the names of the base where they are given."""
     header = dict(source.document.raw_header)

@@ -52,6 +52,11 @@ class EarlierRun:
     is_own_code: bool = True
     fetch: Callable[[], bytes]
 
+    @property
+    def title(self) -> str:
+        """Its name at the beginning of a sentence."""
+        return self.label[:1].upper() + self.label[1:]
+
 
 class Skipped(Exception):
     """Raised by a run without usable evidence; the text says why, as a sentence."""

@@ -9,7 +9,7 @@ loaded but those built in, and the evidence is not kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,40 +29,21 @@ from agent_eval.ci.baseline import (
     from_registry,
 )
 from agent_eval.ci.clone import CommitUnknown
-from agent_eval.ci.config import NAMED_RUN, Settings
-from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, unknown_cases
-from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
+from agent_eval.ci.config import NAMED_RUN
+from agent_eval.ci.decide import Evaluation, decide_on, judge, unknown_cases
+from agent_eval.ci.definitions import Target, define, find_targets
 from agent_eval.ci.earlier import Asked, EarlierRun, Skipped
 from agent_eval.ci.place import Versions
 from agent_eval.ci.rules import JobContext, with_usable_judges
-from agent_eval.ci.trials import (
-    FirstRun,
-    first_run_of,
-    make_packs,
-    measure_base,
-    run_again,
-    run_by_main,
-    runs_live,
-    take_packs,
-)
+from agent_eval.ci.trials import make_packs, measure_base, run_again, runs_live, take_packs
 from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.config.project_file import CONFIG_FILE
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.history import RunRecord
-from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import by_dataset, open_bundle, write_bundle
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import question_of
-from agent_eval.gate.limits import figures_in_doubt
-from agent_eval.history.records import (
-    MAX_BYTES,
-    encode,
-    newest_first,
-    read_history,
-    record_of,
-    write_history,
-)
+from agent_eval.history.records import MAX_BYTES, encode, newest_first, read_history, record_of, write_history
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.decision_material import read_reruns
@@ -86,7 +67,9 @@ def evaluate(job: JobContext) -> Evaluation:
     defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
     targets = defined.targets
     check_agent(job)
-    signer = signer_of(job.settings)
+    # A key is parsed before anything is run; a signer without one signs nothing.
+    key = job.settings.signing_key
+    signer = Signer() if key is None else Signer(parse_signing_key(f"{key}\n".encode(), source="signing-key"))
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
@@ -100,17 +83,27 @@ def evaluate(job: JobContext) -> Evaluation:
     if job.clone is not None:
         job.clone.seal()
     # Judges that are code are loaded before any code of the change runs, which could alter what they import.
-    _refuse_unknown_judges(job, search)
+    judging = job.settings.judging
+    names = (*DEFAULT_JUDGES, *(OF_CONVERSATIONS if any_of_conversations(job.settings.suite) else ()))
+    judges = judge_plan(judging, judging.judges or names, job.environ).load()
+    seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
+    # One that does not exist is refused before an agent has run for an hour.
+    known = {judge.judge_id for judge in judges}.union(*seen)
+    refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
     if job.settings.agent is not None:
         agents.set_up()
     packs = ready if ready is not None else make_packs(job, targets, agents, search)
-    for target in targets:
-        if _is_to_measure(job, search.lack(target.slug)):
-            measure_base(job, agents, target, search)
+    if job.place is not None and job.clone is not None and not job.place.is_reviewed:
+        # Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
+        file = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, job.clone.top)).as_posix()
+        for target in targets:
+            lack = search.lack(target.slug)
+            if lack is Lack.LOST or (lack is Lack.FIRST and job.clone.file(file, job.place.tip) is not None):
+                measure_base(job, agents, target, search)
     judged = [
         judge(job, target, packs[target.slug], search, may_rerun=runs_live(job, target)) for target in targets
     ]
-    reruns = _run_again(job, agents, judged, search, defined.redefinitions)
+    reruns = run_again(job, agents, judged, search, defined.redefinitions)
     end_hosted_judges()
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
@@ -135,18 +128,6 @@ def _base_commit(job: JobContext, search: Search) -> str | None:
             clone.fetch(commit)
             return commit
     return None
-
-
-def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
-    """Whether the base is to be measured, because reviewed runs left nothing to compare with.
-
-    Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
-    """
-    place, clone = job.place, job.clone
-    if place is None or clone is None or place.is_reviewed or lack not in (Lack.LOST, Lack.FIRST):
-        return False
-    where = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, clone.top))
-    return lack is Lack.LOST or clone.file(where.as_posix(), place.tip) is not None
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:
@@ -175,59 +156,21 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     return find_baselines(job.platform.earlier_runs, ground)
 
 
-def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
-    """Refuse a judge that does not exist before an agent has run for an hour."""
-    judging = job.settings.judging
-    names = (*DEFAULT_JUDGES, *(OF_CONVERSATIONS if any_of_conversations(job.settings.suite) else ()))
-    judges = judge_plan(judging, judging.judges or names, job.environ).load()
-    seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
-    known = {judge.judge_id for judge in judges}.union(*seen)
-    refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
-
-
-def _run_again(
-    job: JobContext,
-    agents: Agents,
-    judged: Sequence[Judged],
-    search: Search,
-    redefinitions: Mapping[str, Redefinition],
-) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run again what the first runs ask, and as main has them the cases that the change removes or rewords.
-
-    Returns by slug the record, and the archive with the packs of the trials.
-    """
-    policy, now = job.rules.policy, job.timestamp()
-    runs = {}
-    for suite in judged:
-        material = suite.material
-        if material.may_rerun:
-            runs[suite.target.slug] = FirstRun(
-                spec=first_run_of(job, suite.target, search),
-                source=suite.target.source,
-                pack=suite.pack,
-                question=question_of(material, policy, generated_at=now),
-                baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
-                figures_in_doubt=figures_in_doubt(material.counts, policy),
-            )
-    done = run_again(job, agents, runs)
-    for suite in judged:
-        slug = suite.target.slug
-        redefinition = redefinitions.get(slug)
-        if redefinition is None or redefinition.of_base is None or suite.material.comparison is None:
-            continue
-        record, archive = done.get(slug, (Reruns(), None))
-        spec = replace(first_run_of(job, suite.target, search), suite=redefinition.of_base)
-        by_main = run_by_main(job, agents, spec)
-        done[slug] = record.model_copy(update={"by_main": by_main}), archive
-    return done
-
-
 def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     """Compare and decide on the evidence of a run.
 
-    Raises `UsageError` where the settings ask for something that only the job that evaluates can do.
+    Raises `UsageError` where the settings ask to sign, or to judge again, what only the job that evaluates
+    has seen being made.
     """
-    _refuse_what_runs(job)
+    settings = job.settings
+    wanted = {"signing-key": settings.signing_key, "attest": settings.attest, "evidence": settings.evidence}
+    for name in (name for name, value in wanted.items() if value not in (None, False)):
+        raise UsageError(
+            f"`{name}` and `report-run-id` exclude each other: a job that reports on another run neither "
+            "vouches for its evidence nor runs a judge of it.",
+            remedy=f"Leave out `{name}` here.",
+            field=name,
+        )
     packs = _packs_of(run)
     search = search_baselines(job, list(packs))
     # What a reader may conclude: the author of a change can write its evidence, too.
@@ -242,27 +185,9 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
         # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
         again = read_reruns(pack)
         judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
-        suites.append(decide_on(job, judged, search, again.record if again is not None else None))
+        suites.append(decide_on(job, judged, search, again))
     search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None)
-
-
-def _refuse_what_runs(job: JobContext) -> None:
-    """Refuse to sign, or to judge again, what this job has not seen being made."""
-    settings = job.settings
-    wanted = {
-        "signing-key": settings.signing_key is not None,
-        "attest": settings.attest,
-        "evidence": settings.evidence is not None,
-    }
-    for name, is_wanted in wanted.items():
-        if is_wanted:
-            raise UsageError(
-                f"`{name}` and `report-run-id` exclude each other: a job that reports on another run neither "
-                "vouches for its evidence nor runs a judge of it.",
-                remedy=f"Leave out `{name}` here.",
-                field=name,
-            )
 
 
 def _packs_of(run: EarlierRun) -> dict[str, Pack]:
@@ -351,13 +276,6 @@ def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -
         except AgentEvalError as error:
             warnings.append(f"This run was not added to the history: {error.message} {error.remedy}".strip())
     return warnings
-
-
-def signer_of(settings: Settings) -> Signer:
-    """Parse the job's key, an ECDSA P-256 key, before anything is run; a signer without one signs nothing."""
-    if settings.signing_key is None:
-        return Signer()
-    return Signer(parse_signing_key(settings.signing_key.encode() + b"\n", source="signing-key"))
 
 
 def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: GateDecision) -> None:

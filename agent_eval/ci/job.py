@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,6 @@ from agent_eval.ci.rules import (
     JobContext,
     hold,
     left_evidence,
-    refuse_fork_with_secrets,
     rules_of,
     with_files_of_tip,
 )
@@ -119,14 +119,6 @@ class _Sources:
         refuse_unknown_variables(self.environ, in_force.settings.variables_of_agent)
         return in_force, self.make_platform(in_force.settings), versions
 
-    def for_comment(self) -> tuple[Settings, Platform]:
-        """Read only what it takes to comment, where other settings are wrong."""
-        file = self.file
-        content = Versions(self.place, self.clone).tips(file) if file is not None else None
-        values = gather_for_comment(self.flags, self.environ, file or Path(CONFIG_FILE), content)
-        settings = settings_from(values, complete=False)
-        return settings, self.make_platform(settings)
-
     def _find_place(self, platform: Platform) -> None:
         """Clone the checkout, or of a job that reports on another run that run's commit; find the place."""
         refs, reported = platform.refs, platform.run.reported
@@ -135,8 +127,17 @@ class _Sources:
         head = min(reported.commits) if reported is not None else None
         self.clone = clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote, head=head)
         top = clone.top if reported is None else platform.workspace
-        file = os.path.relpath(os.path.abspath(self.file), top) if self.file is not None else None
-        self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
+        file = Path(os.path.relpath(os.path.abspath(self.file), top)) if self.file is not None else None
+
+        def base_branches(tip: str) -> tuple[str, ...]:
+            """Read the trusted branches as of the default branch's tip; none where it cannot be read."""
+            if file is not None and not str(file).startswith(".."):
+                with suppress(AgentEvalError):
+                    data = clone.file(file.as_posix(), tip)
+                    return base_branches_in(file, data) if data is not None else ()
+            return ()
+
+        self.place = find_place(refs, clone, platform.tip, base_branches)
 
     def at(self, directory: Path) -> Settings:
         """Read the settings with the `agent-eval.yml` of another checkout."""
@@ -144,17 +145,6 @@ class _Sources:
         content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
         named = self.file if content is not None else None
         return settings_from(gather(self.flags, self.environ, named, content=content))
-
-
-def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> tuple[str, ...]:
-    """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
-    if file is None or file.startswith(".."):
-        return ()
-    try:
-        data = clone.file(Path(file).as_posix(), tip)
-        return base_branches_in(Path(file), data) if data is not None else ()
-    except AgentEvalError:
-        return ()
 
 
 def run_job(
@@ -203,8 +193,15 @@ def run_job(
 
 def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Versions) -> JobContext:
     """Refuse a job that may not be evaluated, and read the rules that it is judged by."""
-    stated = in_force.settings
-    refuse_fork_with_secrets(stated, platform)
+    stated, fork_event = in_force.settings, platform.run.fork_event
+    if fork_event and not stated.allow_fork_with_secrets:
+        raise UsageError(
+            "This job has secrets and would run a fork's code: a job of "
+            f"`{fork_event}` gives it the token of this repository, so nothing was evaluated.",
+            remedy=f"{platform.spec.remedies.run_fork} If a person approves each of these jobs, set "
+            "`allow-fork-with-secrets: true` in the workflow.",
+            field="allow-fork-with-secrets",
+        )
     if sources.problem is not None:
         raise sources.problem
     refuse_link_out(stated.out, Path.cwd())
@@ -246,7 +243,13 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
-    _write_junit(evaluation, settings.out / JUNIT_NAME)
+    # One file of verdicts a suite, from its pack, which holds no secret; an earlier job's are replaced.
+    junit = settings.out / JUNIT_NAME
+    is_of_an_earlier_job = junit.is_dir() and all(path.suffix == ".xml" for path in junit.iterdir())
+    with new_directory(junit, replace=is_of_an_earlier_job) as new:
+        for suite in evaluation.suites:
+            text = "".join(junit_lines(suite.evidence or open_pack(suite.pack)))
+            write_file(new / f"{suite.target.slug}.xml", text.encode("utf-8"))
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
@@ -299,19 +302,6 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     return path
 
 
-def _write_junit(evaluation: Evaluation, directory: Path) -> None:
-    """Write the verdicts of each suite as a file that platforms read.
-
-    The files are made from the packs, which hold no secret. Those of an earlier job are replaced. Raises
-    `UsageError` where the directory holds something else.
-    """
-    is_of_an_earlier_job = directory.is_dir() and all(path.suffix == ".xml" for path in directory.iterdir())
-    with new_directory(directory, replace=is_of_an_earlier_job) as new:
-        for suite in evaluation.suites:
-            text = "".join(junit_lines(suite.evidence or open_pack(suite.pack)))
-            write_file(new / f"{suite.target.slug}.xml", text.encode("utf-8"))
-
-
 def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:
     published = Published("none") if settings.comment == "never" else platform.publish(body)
     platform.write_outputs({"comment-url": published.url})
@@ -341,8 +331,13 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
         error.message = sources.redactor.redact_text(error.message)
         raise error
     _tell(error, INPUT_BY_NAME["title"].default, reporter.redacted_by(sources.redactor), CiRun())
+    file = sources.file
     try:
-        settings, platform = sources.for_comment()
+        # Only what it takes to comment is read.
+        content = Versions(sources.place, sources.clone).tips(file) if file is not None else None
+        values = gather_for_comment(sources.flags, sources.environ, file or Path(CONFIG_FILE), content)
+        settings = settings_from(values, complete=False)
+        platform = sources.make_platform(settings)
     except AgentEvalError:
         # Without valid settings of the comment, the job cannot tell which comment is its own.
         reporter.write_outputs({"comment-url": ""})

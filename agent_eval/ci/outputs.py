@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_eval import __version__
-from agent_eval.ci.baseline import Lack, Origin, age_in_words
+from agent_eval.ci.baseline import Lack, age_in_words
 from agent_eval.ci.config import OUTPUTS, Settings
 from agent_eval.ci.decide import Evaluation, SuiteEvaluation
 from agent_eval.ci.platforms.base import CiRun
@@ -54,13 +54,17 @@ _ORDER = (
 
 def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
     """Build the report that the renderers take."""
-    settings, run = job.settings, job.platform.run
-    rules = job.rules
+    settings, run, rules = job.settings, job.platform.run, job.rules
     own = [
         f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
         for suite in evaluation.suites
         if suite.own_outcome is not None
     ]
+    # The command that does the same with one case, for which the limits of a whole run do not matter.
+    stated = job.stated or settings
+    agent = replace(stated.agent, parallel=1) if stated.agent is not None else None
+    words = command_line("run", replace(stated, agent=agent, limits=replace(stated.limits, run=RunLimits())))
+    extra = "".join(f" {shlex.quote(word)}" for word in words).replace("{", "{{").replace("}", "}}")
     return EvaluationReport(
         title=settings.report_title,
         comment_id=settings.comment_id,
@@ -78,7 +82,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         rule_changes=RuleChanges(
             sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
         ),
-        reproduce=_reproduce(job.stated or settings),
+        reproduce=f"agent-eval run --suite {{suite}} --case {{case}}{extra} --out reproduce",
         tool_version=__version__,
         not_evaluated=evaluation.problem,
         boxes=job.platform.spec.alert_boxes,
@@ -210,34 +214,35 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
     notes = evaluation.search.notes
     more = len(notes) - MAX_NOTES
     first_notes = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
+    slug, baseline, history = suite.target.slug, None, None
+    if suite.baseline is not None:
+        origin = suite.baseline.origin
+        baseline = BaselineInfo(
+            how=origin.how,
+            sha=origin.sha,
+            branch=origin.branch,
+            run_id=str(origin.run_id) if origin.run_id else None,
+            age=age_in_words(origin.created_at, now),
+        )
+    if (earlier := evaluation.search.earlier.get(slug)) and suite.evidence is not None:
+        branch = baseline.branch if baseline is not None else None
+        history = SuiteHistory(own=record_of(suite.evidence), earlier=earlier, branch=branch or "main")
     failing: Iterator[CaseResultRow] = (row for row in suite.candidate.results.values() if not row["passed"])
     return SuiteReport(
-        slug=suite.target.slug,
+        slug=slug,
         # The suite of a run that is reported on is not here, so no command can repeat a case.
         suite_path=str(suite.target.path) if evaluation.archive is not None else "",
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
-        baseline=_baseline(suite.baseline.origin, now) if suite.baseline else None,
-        lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(suite.target.slug)) is not None else "",
+        baseline=baseline,
+        lack=_LACKS.get(lack, "") if (lack := evaluation.search.lack(slug)) is not None else "",
         baseline_note=" ".join(first_notes),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
-        history=_history(suite, evaluation),
+        history=history,
         reruns=suite.reruns,
-    )
-
-
-def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | None:
-    earlier = evaluation.search.earlier.get(suite.target.slug, [])
-    if not earlier or suite.evidence is None:
-        return None
-    branch = suite.baseline.origin.branch if suite.baseline is not None else None
-    return SuiteHistory(
-        own=record_of(suite.evidence),
-        earlier=earlier,
-        branch=branch or "main",
     )
 
 
@@ -247,28 +252,6 @@ _LACKS = {
     Lack.LOST: "what earlier runs left is gone",
 }
 """Why there is no baseline, where this run is not the first."""
-
-
-def _baseline(origin: Origin, now: datetime) -> BaselineInfo:
-    return BaselineInfo(
-        how=origin.how,
-        sha=origin.sha,
-        branch=origin.branch,
-        run_id=str(origin.run_id) if origin.run_id else None,
-        age=age_in_words(origin.created_at, now),
-    )
-
-
-def _reproduce(settings: Settings) -> str:
-    """The command that does the same with one case, for which the limits of a whole run do not matter."""
-    one_case = replace(
-        settings,
-        agent=replace(settings.agent, parallel=1) if settings.agent is not None else None,
-        limits=replace(settings.limits, run=RunLimits()),
-    )
-    words = command_line("run", one_case)
-    extra = "".join(f" {shlex.quote(word)}" for word in words).replace("{", "{{").replace("}", "}}")
-    return f"agent-eval run --suite {{suite}} --case {{case}}{extra} --out reproduce"
 
 
 def _outputs(values: Mapping[str, str]) -> dict[str, str]:

@@ -27,8 +27,6 @@ from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.escape import one_line
 
 _HEADS = "refs/heads/"
-
-
 _REMEDY = "Check that the job can read the repository, then run it again."
 
 
@@ -126,6 +124,13 @@ def find_place(
             reviewed_by = name if clone.is_ancestor(clone.head, tip_of(name)) else None
     if reviewed_by is not None and refs.target is None:
         chosen = reviewed_by
+    notice = None
+    if refs.target is not None and refs.target not in branches:
+        notice = f"{as_code(refs.target)} is no trusted branch: held to {chosen}."
+    elif refs.target is None and reviewed_by is None and refs.tag is not None and refs.tag in branches:
+        notice = f"{as_code(refs.tag)} is a tag: held to branch {chosen}."
+    elif refs.target is None and reviewed_by is None and refs.branch in branches:
+        notice = f"The checkout is not of {chosen}: held to {chosen}."
     base = clone.merge_base(clone.head, tip_of(chosen))
     if refs.queue_base is not None and clone.is_ancestor(refs.queue_base, clone.head):
         base = refs.queue_base
@@ -138,7 +143,7 @@ def find_place(
         base=base,
         is_reviewed=reviewed_by is not None,
         branches=branches,
-        notice=_why_held(refs, branches, chosen, is_reviewed=reviewed_by is not None),
+        notice=notice,
     )
 
 
@@ -160,22 +165,8 @@ def _default_branch(clone: PrivateClone) -> str:
     raise TipUnknown("The remote repository does not say which branch is its default one.", remedy=_REMEDY)
 
 
-def _why_held(refs: Refs, branches: tuple[str, ...], chosen: str, *, is_reviewed: bool) -> str | None:
-    if refs.target is not None and refs.target not in branches:
-        return f"{as_code(refs.target)} is no trusted branch: held to {chosen}."
-    if refs.target is not None or is_reviewed:
-        return None
-    if refs.tag is not None and refs.tag in branches:
-        return f"{as_code(refs.tag)} is a tag: held to branch {chosen}."
-    return f"The checkout is not of {chosen}: held to {chosen}." if refs.branch in branches else None
-
-
 MAX_BYTES = 64 << 20
-
-
 MOST_DIFF_LINES = 200
-
-
 NAME_LIMIT = 200
 
 
@@ -281,8 +272,13 @@ def files_of_judges(judging: Judging, versions: Versions) -> dict[Path, str]:
     for name in judging.judges:
         module = name.partition(":")[0].replace(".", "/")
         words += [(name, f"{module}.py"), (name, f"{module}/__init__.py")] if ":" in name else []
-    configs = _judge_configs(judging.judge_config, versions) | dict(judging.configs.items())
-    for key, config in configs.items():
+    path: Path | None = judging.judge_config
+    configs: object = {}
+    with suppress(AgentEvalError):  # a file that cannot be read is refused where judges are loaded
+        data = versions.tips(path) if path is not None else None
+        parse = parse_yaml if path is not None and path.suffix in (".yaml", ".yml") else json.parse
+        configs = parse(data, source=str(path)) if data is not None else {}
+    for key, config in {**(configs if isinstance(configs, dict) else {}), **judging.configs}.items():
         command = config.get("command") if isinstance(config, dict) else None
         words += [(str(key), word) for word in sorted(words_of_command(command))]
     for name, word in words:
@@ -290,14 +286,3 @@ def files_of_judges(judging: Judging, versions: Versions) -> dict[Path, str]:
             if versions.where(Path(word)) is not None and versions.tips(Path(word)) is not None:
                 files[Path(word)] = name
     return files
-
-
-def _judge_configs(path: Path | None, versions: Versions) -> dict[object, object]:
-    """Read the tip's configuration of judges; one that cannot be read is refused where judges are loaded."""
-    try:
-        data = versions.tips(path) if path is not None else None
-        parse = parse_yaml if path is not None and path.suffix in (".yaml", ".yml") else json.parse
-        configs = parse(data, source=str(path)) if data is not None else {}
-    except AgentEvalError:
-        return {}
-    return configs if isinstance(configs, dict) else {}

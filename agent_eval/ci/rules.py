@@ -41,7 +41,6 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, UsageError
 from agent_eval.gate.policy_file import with_keys
-from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import judge_case, load_judges, runs_code
 from agent_eval.judges.hosted import reload_hosted_judges
 from agent_eval.operations.gate import parse_policy_file
@@ -87,10 +86,7 @@ class JobContext:
 
 
 _VALUE_LIMIT = 60
-
-
 T = TypeVar("T")
-
 
 OF_THE_AGENT = frozenset(
     {
@@ -107,10 +103,7 @@ OF_THE_AGENT = frozenset(
 )
 """Keys that a change states for itself: how its agent is built and run."""
 
-
 _ADDRESSES = frozenset({"agent-url", "base-url"})
-
-
 LOWERED = ("limits.attempt", "limits.trial")
 """Parts of the limits that a change may lower for itself; what it raises holds once it is merged."""
 
@@ -154,6 +147,7 @@ class Held:
 
     Attributes:
         own: Of a change, the values by its own file, by input; None where these are the ones that count.
+        own_settings: Made of `own`; None without it.
         values: Of a change, the values that count, by input.
         is_adoption: Whether the change brings the first rules there are.
     """
@@ -163,6 +157,7 @@ class Held:
     unusable: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     own: Mapping[str, StatedValue] | None = None
+    own_settings: Settings | None = None
     values: Mapping[str, StatedValue] = field(default_factory=dict)
     is_adoption: bool = False
 
@@ -187,7 +182,9 @@ def hold(
         return Held(settings_from(own_values))
     # What is wrong is wrong now, not when main has it.
     is_moved = own_data is None and tip_data is not None
-    in_force = Held(settings_from(own_values, complete=not is_moved), own=None if is_moved else own_values)
+    in_force = Held(settings_from(own_values, complete=not is_moved))
+    if not is_moved:
+        in_force.own, in_force.own_settings = own_values, in_force.settings
     if tip_data is None and own_data is not None:
         in_force.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
         if in_force.is_adoption:
@@ -212,17 +209,17 @@ def hold(
     _refuse_grants(elsewhere, SETTINGS)
     if own and not _ADDRESSES & own.keys():
         raw = {name: text for name, text in raw.items() if name not in _ADDRESSES}
-    tip = _values_of_tip(raw, own, in_force)
     if is_moved and not versions.is_reported:
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
-    stated = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in SETTINGS}
+    stated = {row.name: _value_in_force(row, flags, environ, raw, own, in_force) for row in SETTINGS}
     values = with_own_comment(stated, flags, environ)
     redaction = in_force.settings.redaction
-    in_force.settings, in_force.values = settings_from(values), values
-    # What either wants hidden is hidden at once.
-    in_force.settings = replace(in_force.settings, redaction=in_force.settings.redaction | redaction)
+    settings, in_force.values = settings_from(values), values
     if not is_moved and not versions.is_altered(file):
-        in_force.own = values  # as nothing of it is the change's, the tip's holds once merged, too
+        # As nothing of it is the change's, the tip's holds once merged, too.
+        in_force.own, in_force.own_settings = values, settings
+    # What either wants hidden is hidden at once.
+    in_force.settings = replace(settings, redaction=settings.redaction | redaction)
     return in_force
 
 
@@ -248,46 +245,34 @@ def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path)
     )
 
 
-def _values_of_tip(
-    raw: Mapping[str, str], own: Mapping[str, str], in_force: Held
-) -> Mapping[str, StatedValue]:
-    """Check what the tip's file states, by input; what cannot be read is the change's."""
-    tip = {}
-    for row in SETTINGS:
-        try:
-            stated = first_stated(row, {}, {}, raw, f"main's {CONFIG_FILE}")
-            parse_value(row, stated)
-        except UsageError as error:
-            key = KEYS.get(row.name, row.name)
-            in_force.unusable.append(f"main's `{key}` cannot be read, so this change's decided.")
-            in_force.warnings.append(error.message)
-            _refuse_grants(own, [row])
-            stated = first_stated(row, {}, {}, own, CONFIG_FILE)
-        if stated.source != DEFAULT:
-            tip[row.name] = stated
-    return tip
-
-
-def _held_value(
+def _value_in_force(
     row: Option,
     flags: Mapping[str, str],
     environ: Mapping[str, str],
-    tip: Mapping[str, StatedValue],
+    raw: Mapping[str, str],
     own: Mapping[str, str],
-    warnings: list[str],
+    in_force: Held,
 ) -> StatedValue:
-    """Choose the value of an input for a change."""
+    """Choose the value of an input for a change.
+
+    `raw` has what main's file states, `own` what the change's does: in place of what of main cannot be read.
+    """
+    key, mine = KEYS.get(row.name, row.name), first_stated(row, {}, {}, own, CONFIG_FILE)
+    tip = first_stated(row, {}, {}, raw, f"main's {CONFIG_FILE}")
+    try:
+        parse_value(row, tip)
+    except UsageError as error:
+        in_force.unusable.append(f"main's `{key}` cannot be read, so this change's decided.")
+        in_force.warnings.append(error.message)
+        _refuse_grants(own, [row])
+        tip = mine
     if row.name in OF_THE_AGENT and row.name not in GRANTS:
         return first_stated(row, flags, environ, own, CONFIG_FILE)
     outside = first_stated(row, flags, environ, {}, CONFIG_FILE)
     is_outside = outside.source != DEFAULT
-    stated = outside
-    if row.name in tip:
-        stated = tip[row.name]
-        if is_outside and outside.text != stated.text:
-            key = KEYS.get(row.name, row.name)
-            warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{key}`.")
-    mine = first_stated(row, {}, {}, own, CONFIG_FILE)
+    stated = tip if tip.source != DEFAULT else outside
+    if is_outside and outside.text != stated.text:
+        in_force.warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{key}`.")
     if row.part in LOWERED and not is_outside and mine.source != DEFAULT:
         limit, wish = parse_value(row, stated), parse_value(row, mine)
         if limit is None or wish < limit:
@@ -348,8 +333,19 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     )
     if not of_tip:
         return rules
-    own_policy = _own_policy(in_force, versions, policy or GatePolicy())
-    own_policy = own_policy if own_policy != rules.policy else None
+    own, own_policy = in_force.own_settings, None
+    if own is not None:
+        # The policy that the change would have must hold once merged.
+        if own.policy is None:
+            mine = GatePolicy()
+        elif own.policy == settings.policy and not versions.is_altered(own.policy):
+            mine = policy or GatePolicy()
+        elif (read := _own(own.policy, parse_policy_file, versions)) is not None:
+            mine = read
+        else:
+            raise _no_policy(own.policy)
+        own_policy = _with_inputs(mine, own)
+        own_policy = own_policy if own_policy != rules.policy else None
     by_key, judging = (Path(CONFIG_FILE), settings.policy), settings.judging
     others = (settings.registry_path, judging.judge_config, settings.baseline_public_key, judging.llm.script)
     named = {path: "" for path in (*by_key, *others) if path is not None}
@@ -359,9 +355,9 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     return replace(
         rules,
         own_policy=own_policy,
-        own_judging=settings_from(in_force.own).judging if in_force.own is not None else None,
+        own_judging=own.judging if own is not None else None,
         changes=changes,
-        pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy), *files],
+        pending=[*_stated_otherwise(in_force, rules.policy, own_policy), *files],
     )
 
 
@@ -388,56 +384,32 @@ def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
     return policy.with_thresholds(settings.thresholds)
 
 
-def _own_policy(in_force: Held, versions: Versions, file: GatePolicy) -> GatePolicy | None:
-    """Read the policy that the change would have, which must hold once merged.
-
-    `file` is the policy that counts, without inputs.
+def _stated_otherwise(in_force: Held, policy: GatePolicy, own: GatePolicy | None) -> list[str]:
+    """Say which inputs and keys of the policy the change states otherwise than those that hold, but for its
+    agent; `own` is the policy that it would have, None where it is the same.
     """
-    if in_force.own is None:
-        return None
-    own = settings_from(in_force.own)
-    path = own.policy
-    if path is None:
-        return _with_inputs(GatePolicy(), own)
-    if path == in_force.settings.policy and not versions.is_altered(path):
-        return _with_inputs(file, own)
-    mine = _own(path, parse_policy_file, versions)
-    if mine is None:
-        raise _no_policy(path)
-    return _with_inputs(mine, own)
-
-
-def _other_values(in_force: Held) -> list[str]:
-    """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
-    if in_force.own is None:
-        return []
-    rows = [
-        row
-        for row in SETTINGS
-        if row.name not in OF_THE_AGENT and row.kind not in SECRET and row.part != "own_policy"
-    ]
-    # What the file says of the policy is told with the policy.
-    of_policy = {f"policy.{key}" for key in GatePolicy.model_fields}
-    rows = [row for row in rows if in_force.values and KEYS.get(row.name) not in of_policy]
-    pairs = [(row, in_force.values[row.name].text, in_force.own[row.name].text) for row in rows]
-    return [_moved(KEYS.get(row.name, row.name), before, now) for row, before, now in pairs if before != now]
-
-
-def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:
-    """Say which keys of the policy the change states otherwise."""
-    if own is None:
-        return []
-    before, now = policy.to_json(), own.to_json()
-    if policy.preset == own.preset:
-        before["margin"], now["margin"] = policy.effective_margin, own.effective_margin
-    return [_moved(key, before[key], now[key]) for key in before if before[key] != now[key]]
-
-
-def _moved(name: str, before: object, now: object) -> str:
-    was, is_now = (
-        "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in (before, now)
-    )
-    return f"`{name}` {was} → {is_now}"
+    pairs: list[tuple[str, object, object]] = []
+    if in_force.own is not None and in_force.values:
+        # What the file says of the policy is told with the policy.
+        of_policy = {f"policy.{key}" for key in GatePolicy.model_fields}
+        for row in SETTINGS:
+            is_told_elsewhere = row.part == "own_policy" or KEYS.get(row.name) in of_policy
+            if row.name not in OF_THE_AGENT and row.kind not in SECRET and not is_told_elsewhere:
+                texts = (in_force.values[row.name].text, in_force.own[row.name].text)
+                pairs.append((KEYS.get(row.name, row.name), *texts))
+    if own is not None:
+        before, now = policy.to_json(), own.to_json()
+        if policy.preset == own.preset:
+            before["margin"], now["margin"] = policy.effective_margin, own.effective_margin
+        pairs += [(key, before[key], now[key]) for key in before]
+    sentences = []
+    for name, *values in pairs:
+        was, is_now = (
+            "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in values
+        )
+        if values[0] != values[1]:
+            sentences.append(f"`{name}` {was} → {is_now}")
+    return sentences
 
 
 def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
@@ -447,20 +419,21 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     where something of it is read. Raises `CannotCheckOut` where it cannot be checked out whole.
     """
     settings, clone, place = in_force.settings, versions.clone, versions.place
-    if (
-        clone is None
-        or place is None
-        or not versions.is_change
-        or versions.is_reported
-        or in_force.is_adoption
-    ):
+    if clone is None or place is None or not versions.is_change:
+        return settings
+    if versions.is_reported or in_force.is_adoption:
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
     of_agent = (agent.cassette, agent.user_prompt) if agent is not None else ()
     read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
-    advisory = _new_judges(in_force)
+    advisory = None
+    if in_force.own_settings is not None:
+        # What only the change's own file names is shown, and counts once it is merged.
+        own = in_force.own_settings.judging
+        new = tuple(name for name in own.judges if name not in judging.judges)
+        advisory = Judging(judges=new, judge_config=own.judge_config, configs=own.configs) if new else None
     reads_nothing = not judging.configs and not is_code
     if reads_nothing and not any(path is not None and versions.where(path) is not None for path in read):
         return replace(settings, judging=replace(judging, advisory=advisory))
@@ -490,29 +463,6 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         # A path comes before the name of a baseline, which a change could hide by it.
         settings = replace(settings, baseline=str(at_tip))
     return replace(settings, judging=judging, agent=agent)
-
-
-def _new_judges(in_force: Held) -> Judging | None:
-    """Judges that only the change's own file names: they are shown, and count once it is merged."""
-    if in_force.own is None:
-        return None
-    own = settings_from(in_force.own).judging
-    known = in_force.settings.judging.judges
-    new = tuple(name for name in own.judges if name not in known)
-    return Judging(judges=new, judge_config=own.judge_config, configs=own.configs) if new else None
-
-
-def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
-    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it."""
-    if not platform.run.fork_event or settings.allow_fork_with_secrets:
-        return
-    raise UsageError(
-        "This job has secrets and would run a fork's code: a job of "
-        f"`{platform.run.fork_event}` gives it the token of this repository, so nothing was evaluated.",
-        remedy=f"{platform.spec.remedies.run_fork} If a person approves each of these jobs, set "
-        "`allow-fork-with-secrets: true` in the workflow.",
-        field="allow-fork-with-secrets",
-    )
 
 
 MOST_TRIED = 20
@@ -577,12 +527,12 @@ def _errs(name: str, judging: Judging, search: Search) -> bool:
         for baseline in search.baselines.values()
         for case_id in baseline.pack.case_ids()
     )
-    return any(_fails(judge, case) and _fails(judge, case) for case in islice(cases, MOST_TRIED))
 
+    def fails(case: Case) -> bool:
+        verdicts = judge_case([judge], case, case.recorded)
+        return any(row.judge_id == judge.judge_id and row.outcome is Outcome.ERROR for row in verdicts)
 
-def _fails(judge: Judge, case: Case) -> bool:
-    verdicts = judge_case([judge], case, case.recorded)
-    return any(row.judge_id == judge.judge_id and row.outcome is Outcome.ERROR for row in verdicts)
+    return any(fails(case) and fails(case) for case in islice(cases, MOST_TRIED))
 
 
 def _is_gone(judging: Judging, environ: Mapping[str, str]) -> bool:

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -35,32 +36,18 @@ from agent_eval.storage.atomic import HashedFile, write_unsynced
 
 _LARGEST_POINTER = 1024
 
-
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
     rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
 )
 """What git has in the place of a file of LFS."""
 
-
 _LARGEST_LFS_FILE = 2 << 30
-
-
 _IN_A_BATCH = 100
-
-
 _OF_LFS = "application/vnd.git-lfs+json"
-
-
 _SECONDS = 900.0
-
-
 _DEEPEST = 8
-
-
 _CHUNK = 1 << 20
-
-
 _BESIDE = ".agent-eval-lfs-"
 
 
@@ -115,7 +102,7 @@ def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path
     """Fill a directory, and list its files by path below it."""
     git, own = clone.git, directory / ".git"
     try:
-        _new_repository(git, commit, str(directory))
+        git.init(commit, str(directory))
         write_unsynced(own / "objects" / "info" / "alternates", os.fsencode(source.bare / "objects") + b"\n")
         for name in ("packed-refs", "shallow"):
             if (source.bare / name).is_file():
@@ -147,12 +134,6 @@ def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path
             yield f"{path}/{name}"
 
 
-def _new_repository(git: Git, commit: str, *arguments: str) -> None:
-    """Make an empty repository for the kind of ids that a commit has."""
-    kind = "sha256" if len(commit) == 64 else "sha1"
-    git.run("init", "--quiet", "--template=", f"--object-format={kind}", *arguments)
-
-
 def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
     """Read name and address of each submodule by its path, as the commit's own `.gitmodules` has them."""
     listed = git.line("config", "--blob", f"{commit}:.gitmodules", "-z", "--list", cwd=bare) or ""
@@ -178,30 +159,24 @@ def _submodule(
     if source.depth >= _DEEPEST:
         raise CannotCheckOut(reason, f"submodules are nested more than {_DEEPEST} deep")
     bare = clone.home / f"module-{len(list(clone.home.glob('module-*')))}.git"
-    _new_repository(git, commit, "--bare", str(bare))
+    git.init(commit, "--bare", str(bare))
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
     has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
-    own = _Source(bare, remote, copy, source.depth + 1)
-    if has_copy and _fetched(git, own, copy.as_uri(), commit, None):
-        return own
+    addresses: list[tuple[str, Remote | None]] = [(copy.as_uri(), None)] if has_copy else []
+    if remote is not None:
+        bare_url = remote.url.removesuffix(".git").rstrip("/")
+        urls = dict.fromkeys((remote.url, f"{bare_url}.git"))
+        addresses += [(REMOTE, replace(remote, url=address)) for address in urls]
+    flags = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    for address, access in addresses:
+        with suppress(GitFailed):
+            spec = f"+{commit}:refs/agent-eval/{commit}"
+            git.run("fetch", *flags, address, spec, cwd=bare, remote=access)
+            return _Source(bare, remote, copy, source.depth + 1)
     if remote is None:
         raise CannotCheckOut(reason, _not_here(source))
-    for address in dict.fromkeys((remote.url, f"{remote.url.removesuffix('.git').rstrip('/')}.git")):
-        if _fetched(git, own, REMOTE, commit, replace(remote, url=address)):
-            return own
     raise CannotCheckOut(reason, "its repository cannot be read, or does not have the commit")
-
-
-def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remote | None) -> bool:
-    """Fetch a commit alone; tells whether it came."""
-    flags = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    spec = f"+{commit}:refs/agent-eval/{commit}"
-    try:
-        git.run("fetch", *flags, address, spec, cwd=source.bare, remote=remote)
-    except GitFailed:
-        return False
-    return True
 
 
 def write_files(clone: PrivateClone, commit: str, names: Sequence[str], directory: Path) -> None:
@@ -320,9 +295,7 @@ SETTINGS_OF_HOME = (
 )
 """What says where packages and services are, and by whose leave. Each side has a copy; of caches none."""
 
-
 _CACHE = re.compile(r".*_(cache|cache_(dir|home|folder|path))|gocache|gomodcache", re.IGNORECASE)
-
 
 _XDG = {
     "XDG_CACHE_HOME": ".cache",
@@ -331,23 +304,15 @@ _XDG = {
     "XDG_STATE_HOME": ".local/state",
 }
 
-
 _PACKAGES = (
     *("lib/python*/site-packages", "lib/python*/dist-packages", "lib64/python*/site-packages"),
     *("lib/node_modules", "lib/node_modules/@*", "lib/ruby/gems/*/gems"),
 )
 """Where, below the directory that a `bin` of PATH is in, installers put what all programs there can use."""
 
-
 _OUTPUT_BYTES = 64 << 20
-
-
 _SHOWN_LINES = 40
-
-
 _SHOWN_CHARACTERS = 6_000
-
-
 _Entry = tuple[int, int, int, int]
 
 
@@ -477,7 +442,12 @@ class Side:
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
-        moved = {name: self._moved_value(value) for name, value in environ.items()}
+        moved = {}
+        for name, value in environ.items():
+            # A file that no commit has, such as credentials, was made in the checkout by an earlier step.
+            is_file = Path(value).is_relative_to(self._of_checkout) and os.path.isfile(value)
+            stays = is_file and not os.path.exists(self.path(Path(value)))
+            moved[name] = value if stays else self.moved(value)
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
@@ -499,14 +469,6 @@ class Side:
             "PATH": os.pathsep.join(folders),
         }
 
-    def _moved_value(self, value: str) -> str:
-        """Lead a variable into the worktree, but for a file that no commit has, such as credentials.
-
-        An earlier step of the job made that in the checkout.
-        """
-        is_file = Path(value).is_relative_to(self._of_checkout) and os.path.isfile(value)
-        return value if is_file and not os.path.exists(self.path(Path(value))) else self.moved(value)
-
     def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
         """Yield what is directly in each directory of programs and packages outside of this side's own."""
         folders = [Path(name) for name in self.environ["PATH"].split(os.pathsep) if name]
@@ -525,19 +487,14 @@ class Side:
                 continue
             try:
                 with os.scandir(place) as entries:
-                    for entry in entries:
-                        if entry.name != "__pycache__":
-                            yield entry.path, _state(entry)
+                    for entry in (entry for entry in entries if entry.name != "__pycache__"):
+                        status = entry.stat(follow_symlinks=False)
+                        # Of a directory an installer changes the identity: bytecode comes into it.
+                        is_folder = entry.is_dir(follow_symlinks=False)
+                        content = (0, 0) if is_folder else (status.st_size, status.st_mtime_ns)
+                        yield entry.path, (status.st_mode, status.st_ino, *content)
             except OSError:
                 continue
-
-
-def _state(entry: os.DirEntry[str]) -> _Entry:
-    """What an installer changes of an entry. Of a directory it is the identity: bytecode comes into it."""
-    status = entry.stat(follow_symlinks=False)
-    if entry.is_dir(follow_symlinks=False):
-        return status.st_mode, status.st_ino, 0, 0
-    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def set_up(

@@ -15,32 +15,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent_eval.ci.agents import Agents
-from agent_eval.ci.baseline import Baseline, Origin, Search, packs_below
+from agent_eval.ci.baseline import MEASURED, Baseline, Origin, Search, packs_below
 from agent_eval.ci.config import name_of
-from agent_eval.ci.definitions import Target
+from agent_eval.ci.decide import Judged
+from agent_eval.ci.definitions import Redefinition, Target
 from agent_eval.ci.rules import JobContext
 from agent_eval.ci.sides import Side
 from agent_eval.ci.workspace import Altered
 from agent_eval.config.rows.run import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.execution import RunLimits
-from agent_eval.contracts.reruns import (
-    CaseReruns,
-    Figures,
-    Rerun,
-    Reruns,
-    Spending,
-    SuiteRound,
-    TrialCounts,
-)
-from agent_eval.contracts.reruns import (
-    Side as SideName,
-)
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Reruns, Spending, SuiteRound, TrialCounts
+from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, Fault, InvalidInput, NotEvaluable
 from agent_eval.evidence.archive import by_dataset, compact, expand, write_bundle
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.gate.decide import question_of
+from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.records import record_of
@@ -60,50 +53,34 @@ from agent_eval.text.numbers import count, verb
 SHARE = 0.5
 """The part of a run's limits of time and cost that its reruns have; the first run has the other."""
 
-
 _LARGEST_EVIDENCE = 256 << 20
 """Most bytes of the archive with the packs of the reruns."""
 
-
 _TIME_USED_UP = "the time of the run was used up"
-
-
 _MONEY_USED_UP = "the money of the run was used up"
-
-
 _IN_TURN = 10
 """Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
-
 
 _REASON_LIMIT = 200
 
 
-def first_share(limits: RunLimits) -> RunLimits:
-    """Copy the limits of a run for its first trials, where others of it may follow."""
-    return _times(limits, 1 - SHARE)
-
-
 def _times(limits: RunLimits, factor: float) -> RunLimits:
+    """Copy the limits of a run for a part of it."""
+    seconds, cost = limits.seconds, limits.cost_usd
     return RunLimits(
-        seconds=None if limits.seconds is None else factor * limits.seconds,
-        cost_usd=None if limits.cost_usd is None else factor * limits.cost_usd,
+        seconds=None if seconds is None else factor * seconds,
+        cost_usd=None if cost is None else factor * cost,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FirstRun:
-    """A suite whose first run raised a question; with its source, where that is open already.
-
-    `baseline_sha256` is of the pack that it was compared with, None without one; `figures_in_doubt` whether
-    its cost or time seems to break its limit.
-    """
+    """A suite whose first run raised a question; with its source, where that is open already."""
 
     spec: RunSpec
     source: SuiteSource | None
     pack: Pack
     question: Question
-    baseline_sha256: str | None = None
-    figures_in_doubt: bool = False
 
 
 @dataclass
@@ -289,33 +266,53 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
 
 
 def run_again(
-    job: JobContext, agents: Agents, runs: Mapping[str, FirstRun]
+    job: JobContext,
+    agents: Agents,
+    judged: Sequence[Judged],
+    search: Search,
+    redefinitions: Mapping[str, Redefinition],
 ) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run again what the first runs of a job, by slug, ask for, over all its suites together.
+    """Run again what the first runs of a job ask for, over all its suites together; and as main has them the
+    cases that the change removes or rewords.
 
     Returns by slug the record, and the archive with the packs of the trials; None where nothing was run.
     Raises `Altered` where what judges, or is run, was altered meanwhile.
     """
-    if not runs:
-        return {}
-    questions = {slug: run.question for slug, run in runs.items()}
-    in_doubt = frozenset(slug for slug, run in runs.items() if run.figures_in_doubt)
-    needs_base = bool(in_doubt) or any(
-        asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
+    policy, now = job.rules.policy, job.timestamp()
+    live = {suite.target.slug: suite for suite in judged if suite.material.may_rerun}
+    questions = {slug: question_of(suite.material, policy, generated_at=now) for slug, suite in live.items()}
+    in_doubt = frozenset(
+        slug for slug, suite in live.items() if figures_in_doubt(suite.material.counts, policy)
     )
-    base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
     done: dict[str, tuple[Reruns, bytes | None]] = {}
-    with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
-        runner = JobRunner(job, agents, runs, Path(folder))
-        for slug, record in rerun(questions, runner, base, figures_in_doubt=in_doubt).items():
-            data = runner.archive(slug)
-            evidence = {
-                "spent": runner.spent(slug),
-                "baseline_manifest_sha256": runs[slug].baseline_sha256,
-                "candidate_manifest_sha256": runs[slug].pack.manifest_sha256,
-                "evidence_sha256": sha256_bytes(data) if data is not None else None,
-            }
-            done[slug] = record.model_copy(update=evidence), data
+    if live:
+        compared = [asks for asks in questions.values() if asks.has_baseline]
+        needs_base = bool(in_doubt) or any(asks.order or asks.is_low or asks.new for asks in compared)
+        base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
+        runs = {
+            slug: FirstRun(
+                first_run_of(job, suite.target, search), suite.target.source, suite.pack, questions[slug]
+            )
+            for slug, suite in live.items()
+        }
+        with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
+            runner = JobRunner(job, agents, runs, Path(folder))
+            for slug, record in rerun(questions, runner, base, figures_in_doubt=in_doubt).items():
+                data, comparison = runner.archive(slug), live[slug].material.comparison
+                evidence = {
+                    "spent": runner.spent(slug),
+                    "baseline_manifest_sha256": comparison.baseline.manifest_sha256 if comparison else None,
+                    "candidate_manifest_sha256": live[slug].pack.manifest_sha256,
+                    "evidence_sha256": sha256_bytes(data) if data is not None else None,
+                }
+                done[slug] = record.model_copy(update=evidence), data
+    for suite in judged:
+        slug, redefinition = suite.target.slug, redefinitions.get(suite.target.slug)
+        if redefinition is None or redefinition.of_base is None or suite.material.comparison is None:
+            continue
+        record, data = done.get(slug, (Reruns(), None))
+        spec = replace(first_run_of(job, suite.target, search), suite=redefinition.of_base)
+        done[slug] = record.model_copy(update={"by_main": run_by_main(job, agents, spec)}), data
     return done
 
 
@@ -345,23 +342,10 @@ FIRST_TRIALS, FIRST_RUNS = 4, 4
 """Trials of each case in a run of a reviewed commit, while fewer such runs are known, and of a measured base:
 what passed once by luck would count as reliable."""
 
-
-MEASURED = "measured in this job"
-"""How the baseline of a measured base was found."""
-
-
 SECONDS_BETWEEN_LINES = 10.0
-
-
 _AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
-
-
 _JUDGE_IS_DOWN = "Check the judge's code, or its model's key, address and quota; then run the job again."
-
-
 _LIMITS_OF_A_RUN = " or ".join(f"`{name_of(row)}`" for row in LIMITS if row.part == "limits.run")
-
-
 _RAISE_LIMITS = f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases."
 
 
@@ -390,7 +374,7 @@ def first_run_of(job: JobContext, target: Target, search: Search) -> RunSpec:
         output=Output(pack=settings.out / target.slug, fresh=True),
         agent=agent if runs_live(job, target) else None,
         judging=settings.judging,
-        limits=replace(settings.limits, run=first_share(settings.limits.run)),
+        limits=replace(settings.limits, run=_times(settings.limits.run, 1 - SHARE)),
         identity=identity,
     )
 
@@ -467,33 +451,29 @@ def take_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict[
     made at the commit of this job.
     """
     by_slug = by_dataset(packs_below(where).values(), str(where))
+    commit = job.place.head if job.place is not None else None
+
+    def wrong(what: str, remedy: str = "Run the earlier jobs again, on the same commit.") -> InvalidInput:
+        return InvalidInput(
+            f"The evidence at {where} {what}.", remedy=remedy, file=str(where), field="evidence"
+        )
+
     for target in targets:
-        if target.slug not in by_slug:
-            raise _wrong(where, f"has no evidence of `{target.slug}`", "Run every suite in an earlier job.")
-        _check_taken(job, target, by_slug[target.slug], where)
+        if (evidence := by_slug.get(target.slug)) is None:
+            raise wrong(f"has no evidence of `{target.slug}`", "Run every suite in an earlier job.")
+        refuse_incomplete(evidence.name, evidence.manifest)
+        if evidence.config.suite_digest != (target.source or open_suite(target.path)).digest:
+            raise wrong(f"is of another version of `{target.path}`")
+        if commit is not None and evidence.config.git_commit is None:
+            raise wrong("does not say of which commit it is", "Make it in a job of this run, or in git.")
+        if commit not in (None, evidence.config.git_commit):
+            raise wrong("is of another commit")
     finals = [job.settings.out / target.slug for target in targets]
     with new_directories(finals, may_replace=may_be_replaced) as places:
         for target, place in zip(targets, places, strict=True):
             pack = by_slug[target.slug]
             (expand if pack.manifest.layout == "files" else compact)(pack, place)
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
-
-
-def _check_taken(job: JobContext, target: Target, pack: Pack, where: Path) -> None:
-    """Refuse a pack that is not the whole evidence of a suite at the job's commit."""
-    refuse_incomplete(pack.name, pack.manifest)
-    again = "Run the earlier jobs again, on the same commit."
-    if pack.config.suite_digest != (target.source or open_suite(target.path)).digest:
-        raise _wrong(where, f"is of another version of `{target.path}`", again)
-    commit = job.place.head if job.place is not None else None
-    if commit is not None and pack.config.git_commit is None:
-        raise _wrong(where, "does not say of which commit it is", "Make it in a job of this run, or in git.")
-    if commit not in (None, pack.config.git_commit):
-        raise _wrong(where, "is of another commit", again)
-
-
-def _wrong(where: Path, what: str, remedy: str) -> InvalidInput:
-    return InvalidInput(f"The evidence at {where} {what}.", remedy=remedy, file=str(where), field="evidence")
 
 
 def measure_base(job: JobContext, agents: Agents, target: Target, search: Search) -> None:
@@ -515,7 +495,20 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
             spec = replace(spec, suite=side.path(target.path))
             run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
         else:
-            _run_base(job, agents, target, spec)
+            base = agents.build_base()
+            if not base.can_run or agents.base is None:
+                nothing = "that version names no agent to run, as is usual on a first run"
+                raise NotEvaluable(f"{base.problem or nothing}.")
+            spec, options = agents.run_by("base", spec)
+            agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
+            spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
+            agents.before_trials("base")
+            overrides = Overrides(redactor=job.redactor, options=options)
+            lines = ProgressLines(f"{target.path.name}, base", job.platform.say)
+            done = run_agent(spec, environ=job.environ, overrides=overrides, on_progress=lines)
+            agents.after_trials("base")
+            if done.stopped:
+                raise NotEvaluable(f"{done.stopped}.")
         pack = open_pack(spec.output.pack)
     except AgentEvalError as error:
         if error.code == "altered":
@@ -525,21 +518,3 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
     job.platform.say(f"The base has no run; {target.path} was measured at {place.base[:7]} in this job.")
     origin = Origin(how=MEASURED, sha=place.base, branch=place.trusted_branch)
     search.baselines[target.slug] = Baseline(pack, view(pack), origin)
-
-
-def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) -> None:
-    base = agents.build_base()
-    if not base.can_run or agents.base is None:
-        raise NotEvaluable(
-            f"{base.problem or 'that version names no agent to run, as is usual on a first run'}."
-        )
-    spec, options = agents.run_by("base", spec)
-    agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
-    spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
-    agents.before_trials("base")
-    overrides = Overrides(redactor=job.redactor, options=options)
-    lines = ProgressLines(f"{target.path.name}, base", job.platform.say)
-    done = run_agent(spec, environ=job.environ, overrides=overrides, on_progress=lines)
-    agents.after_trials("base")
-    if done.stopped:
-        raise NotEvaluable(f"{done.stopped}.")

@@ -29,20 +29,10 @@ from agent_eval.storage.files import read_bytes
 from agent_eval.text.escape import one_line
 
 REPORT_NAME = "report.md"
-
-
 COMMENT_NAME = "comment.md"
-
-
 JUNIT_NAME = "junit"
-
-
 DOTENV_NAME = "agent-eval.env"
-
-
 _HTML = re.compile(r"agent-eval-.*\.html")
-
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -97,42 +87,33 @@ def give_to_owner(written: Path, workspace: Path) -> None:
     """
     if os.geteuid() != 0:
         return
-    try:
-        owner = workspace.stat()
+    with suppress(OSError, ValueError):
+        owner, home = workspace.stat(), workspace.resolve()
         # The folders above are followed once, to see where they lead; below, no link is.
-        steps = written.resolve().relative_to(workspace.resolve()).parts
+        steps = written.resolve().relative_to(home).parts
         if owner.st_uid == 0:
             return
-        _give(workspace.resolve(), steps, owner)
-    except (OSError, ValueError):
-        return
-
-
-def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
-    current = os.open(home, _FOLDER)
-    try:
-        for step in steps:
-            inner = os.open(step, _FOLDER, dir_fd=current)
+        current = os.open(home, _FOLDER)
+        try:
+            for step in steps:
+                inner = os.open(step, _FOLDER, dir_fd=current)
+                os.close(current)
+                current = inner
+                if os.fstat(current).st_uid == 0:
+                    os.fchown(current, owner.st_uid, owner.st_gid)
+            for _, names, files, folder in os.fwalk(".", dir_fd=current):
+                for name in (*names, *files):
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+                        os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+        finally:
             os.close(current)
-            current = inner
-            if os.fstat(current).st_uid == 0:
-                os.fchown(current, owner.st_uid, owner.st_gid)
-        for _, names, files, folder in os.fwalk(".", dir_fd=current):
-            for name in (*names, *files):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
-                    os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
-    finally:
-        os.close(current)
 
 
 _SETTLED_SECONDS = 2.0
 """A file that changed later than that may change again in one tick of the clock: it is read again."""
 
-
 _LONGEST_PATH = 120
-
-
 _Signature = tuple[int, ...]
 
 
@@ -243,41 +224,33 @@ class FileSnapshot:
         """
         try:
             now = _state(self.path)
+            if now is None and self.content is None:
+                return False
             if now is not None and stat.S_ISDIR(now.st_mode):
                 shutil.rmtree(self.path)
             elif now is not None and not stat.S_ISREG(now.st_mode):
                 self.path.unlink()
-            elif self._is_unchanged(now):
-                return False
+            elif now is not None and self.content is not None:
+                with suppress(AgentEvalError):  # what cannot be read now is not as it was
+                    if read_bytes(self.path, max_bytes=LARGEST) == self.content:
+                        return False
             if self.content is None:
                 self.path.unlink(missing_ok=True)
-            else:
-                self._write(self.content)
+                return True
+            try:
+                # Replaced, so that a descriptor which a process kept open writes to nothing.
+                write_file(self.path, self.content)
+            except StorageError:
+                # A file that is mounted alone cannot be replaced.
+                overwrite(self.path, self.content)
+                return True
+            if self.state is not None:
+                with suppress(OSError):
+                    os.chown(self.path, self.state.st_uid, self.state.st_gid)
+                    self.path.chmod(stat.S_IMODE(self.state.st_mode))
         except OSError as error:
             raise writing_failed(self.path, error) from error
         return True
-
-    def _is_unchanged(self, now: os.stat_result | None) -> bool:
-        """Whether the file is as it was. What cannot be read now is not."""
-        if self.content is None or now is None:
-            return self.content is None and now is None
-        try:
-            return read_bytes(self.path, max_bytes=LARGEST) == self.content
-        except AgentEvalError:
-            return False
-
-    def _write(self, content: bytes) -> None:
-        """Replace the file, so that a descriptor which a process kept open writes to nothing."""
-        try:
-            write_file(self.path, content)
-        except StorageError:
-            # A file that is mounted alone cannot be replaced.
-            overwrite(self.path, content)
-            return
-        if self.state is not None:
-            with suppress(OSError):
-                os.chown(self.path, self.state.st_uid, self.state.st_gid)
-                self.path.chmod(stat.S_IMODE(self.state.st_mode))
 
 
 def _state(path: Path) -> os.stat_result | None:

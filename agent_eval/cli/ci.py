@@ -110,13 +110,16 @@ def init(
     file of each. Writes nothing if one of its files exists, unless --force is set.
     """
     import pathlib
+    import sys
 
     from agent_eval.demo.scaffold import ADAPTER, ALL, PLATFORMS, SAMPLE, Repository, platforms_of, scaffold
     from agent_eval.operations.environment import git_origin
 
     remote, branch = git_origin(out)
     repository = Repository(remote, branch or "main")
-    if _may_ask():
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    is_stated = any(context.get_parameter_source(name) is typed for name in context.params)
+    if not is_stated and sys.stdin.isatty() and sys.stdout.isatty():
         known = platforms_of(out, repository)
         agent, platforms, action = _ask(tuple(PLATFORMS), known, needs_sample=not (out / SAMPLE).exists())
     if "all" in platforms:
@@ -124,15 +127,9 @@ def init(
     elif not platforms and action is not None:
         platforms = ("github",)
     wanted = () if platforms == ("none",) else platforms or None
-    starter = starter_agent(agent) if agent is not None else None
+    starter = _starter_agent(agent) if agent is not None else None
     made = scaffold(
-        out,
-        platforms=wanted,
-        agent=starter,
-        action=action,
-        image=image,
-        repository=repository,
-        force=force,
+        out, platforms=wanted, agent=starter, action=action, image=image, repository=repository, force=force
     )
     files = [str(path) for path in made.written]
     missing = made.to_fill_in()
@@ -154,18 +151,6 @@ def init(
             f"Replace {yours}the two cases by what your users ask.",
         ],
     )
-
-
-def _may_ask() -> bool:
-    """Tell whether a person can answer, and has not said anything by a flag."""
-    import sys
-
-    context = click.get_current_context()
-    stated = [name for name in context.params if context.get_parameter_source(name) is _COMMAND_LINE]
-    return not stated and sys.stdin.isatty() and sys.stdout.isatty()
-
-
-_COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 
 def _ask(
@@ -196,7 +181,7 @@ def _ask(
     return agent.strip() or None, chosen, action.strip() or None
 
 
-def starter_agent(agent: str) -> StarterAgent:
+def _starter_agent(agent: str) -> StarterAgent:
     """Tell how `agent-eval.yml` names an agent, and the variable of its key.
 
     Raises:
@@ -255,7 +240,7 @@ def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     from agent_eval.demo.aui_server import DemoAgents, DemoServer
 
     if "list" in defects:
-        emit("text", {}, lambda _colour: [f"{each.name}: {each.does}" for each in DEFECTS.values()])
+        emit("text", {}, lambda _colour: [f"{name}: {each.does}" for name, each in DEFECTS.items()])
         return
     server = DemoServer(DemoAgents(defects), port)
     with_defects = f" Defects: {', '.join(defects)}." if defects else ""

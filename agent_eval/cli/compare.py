@@ -74,7 +74,11 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
     The page of a comparison has the decision that is beside it. Where there is no browser, only the path of
     the page is printed.
     """
+    import os
+    import sys
     import tempfile
+    import webbrowser
+    from contextlib import suppress
 
     from agent_eval.evidence.derived import write_output
     from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
@@ -85,27 +89,17 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_output(out, page.encode())
-    opened = _open_in_browser(out)
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    opened = False
+    # A browser that draws in the terminal would take it over.
+    if not sys.platform.startswith("linux") or any(os.environ.get(name) for name in displays):
+        with suppress(webbrowser.Error):
+            opened = webbrowser.open(out.resolve().as_uri())
     lines = [*material.missing, str(out)]
     if (comparison := source / DEFAULT_PATH_IN_PACK).is_file():
         lines.insert(-1, f"Compared with its baseline: agent-eval view {comparison}")
     payload = {"html_report": str(out), "opened": opened, "missing": list(material.missing)}
     emit(output_format, payload, lambda _colour: lines)
-
-
-def _open_in_browser(page: Path) -> bool:
-    """Open a page in a browser with windows. One that draws in the terminal would take it over."""
-    import os
-    import sys
-    import webbrowser
-
-    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
-        return False
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except webbrowser.Error:
-        return False
 
 
 def _page(material: ReportMaterial, title: str) -> str:
@@ -268,7 +262,7 @@ def markdown(
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
     from agent_eval.evidence.derived import clear_unfinished, write_output
     from agent_eval.operations.report_material import comparison_material, run_material
-    from agent_eval.reports.comment import render_markdown, render_run
+    from agent_eval.reports.comment import render_markdown
 
     clear_unfinished(out)
     source = only_one(comparison, run)
@@ -278,11 +272,10 @@ def markdown(
         material = run_material(source, decision=decision)
     else:
         raise click.UsageError("--replay goes with --compare.")
-    if material.comparison is None:
-        text = render_run(material.candidate, material.failing(), material.decision, title=report_title)
-    else:
-        text = render_markdown(
-            material.comparison, material.decision, title=report_title, replay=material.replay
-        )
+    subject = material.comparison or material.candidate
+    failing = material.failing() if material.comparison is None else ()
+    text = render_markdown(
+        subject, material.decision, title=report_title, failing=failing, replay=material.replay
+    )
     write_output(out, text.encode())
     emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"], out=out)

@@ -33,10 +33,18 @@ def completion(shell: str, install: bool) -> None:
     """
     from pathlib import Path
 
+    from click.shell_completion import get_completion_class
+
+    from agent_eval.cli.main import COMPLETION_VARIABLE, PROGRAM, agent_eval
     from agent_eval.evidence.derived import STDOUT, write_output
     from agent_eval.storage.atomic import write_file
 
-    script = script_for(shell).encode()
+    made = get_completion_class(shell)
+    if made is None:
+        raise click.UsageError(f"{shell} has no completion.")
+    complete = made(agent_eval, {}, PROGRAM, COMPLETION_VARIABLE)
+    # Not `source`, which starts bash to find its version: an old one could not use the script anyway.
+    script = (complete.source_template % complete.source_vars()).encode()
     if not install:
         write_output(STDOUT, script)
         return
@@ -44,17 +52,3 @@ def completion(shell: str, install: bool) -> None:
     path = Path(os.environ.get(variable) or Path.home() / base) / place
     write_file(path, script)
     emit("text", {}, lambda _colour: [f"Wrote {path}", _NEXT[shell].format(path=path)])
-
-
-def script_for(shell: str) -> str:
-    """Return the script with which a shell asks this program for completions."""
-    from click.shell_completion import get_completion_class
-
-    from agent_eval.cli.main import COMPLETION_VARIABLE, PROGRAM, agent_eval
-
-    made = get_completion_class(shell)
-    if made is None:
-        raise click.UsageError(f"{shell} has no completion.")
-    complete = made(agent_eval, {}, PROGRAM, COMPLETION_VARIABLE)
-    # Not `source`, which starts bash to find its version: an old one could not use the script anyway.
-    return complete.source_template % complete.source_vars()

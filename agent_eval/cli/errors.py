@@ -42,7 +42,12 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         import traceback
 
         print_error(clean("".join(traceback.format_exception(error))), nl=False)
-    print_error(_line(known) if wants_json(arguments) else _usage_text(error) + prose(known))
+    text = _line(known) if wants_json(arguments) else prose(known)
+    if isinstance(error, click.UsageError) and error.ctx is not None and not wants_json(arguments):
+        # All of the help if no command was named, else the usage line.
+        is_bare = isinstance(error, click.exceptions.NoArgsIsHelpError)
+        text = f"{error.ctx.get_help()}\n\n{text}" if is_bare else f"{error.ctx.get_usage()}\n{text}"
+    print_error(text)
     return int(known.exit_code)
 
 
@@ -132,21 +137,17 @@ class _CommandLineError(AgentEvalError):
     code = "usage_error"
 
 
-def _usage_text(error: Exception) -> str:
-    """Make the text before a usage error: the usage line, or all of the help if no command was named."""
-    if not isinstance(error, click.UsageError) or error.ctx is None:
-        return ""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return f"{error.ctx.get_help()}\n\n"
-    return f"{error.ctx.get_usage()}\n"
-
-
 def _agent_eval_error(error: Exception) -> AgentEvalError:
     """Convert an exception: errors of click become usage errors, unexpected exceptions internal errors."""
     if isinstance(error, click.UsageError):
         return _usage_error(error)
-    if isinstance(error, (AgentEvalError, OSError)) and (gone := _without_directory()):
-        return gone
+    if isinstance(error, (AgentEvalError, OSError)):
+        try:
+            os.getcwd()
+        except OSError:
+            return StorageError(
+                "the working directory does not exist any more", remedy="Change to a directory that exists."
+            )
     if isinstance(error, AgentEvalError):
         return error
     if isinstance(error, click.ClickException):
@@ -155,37 +156,23 @@ def _agent_eval_error(error: Exception) -> AgentEvalError:
         return NotEvaluable(
             "there is no memory left", remedy="Give it more memory, or run fewer cases or workers at once."
         )
-    if isinstance(error, OSError):
-        return _refused_by_the_system(error)
+    if isinstance(error, OSError):  # no other code has described it
+        place = error.filename if isinstance(error.filename, str) else None
+        remedy = "Check the limits of memory, processes and open files, and the disk."
+        # As the tempfile module words it.
+        if place is None and "temporary directory" in (error.strerror or ""):
+            remedy = (
+                "Name a directory that can be written in TMPDIR; in a container, mount one: --tmpfs /tmp."
+            )
+        return StorageError(
+            f"the operating system refused{f' {place}' if place else ''}: {error.strerror or error}",
+            remedy=remedy,
+            file=place,
+        )
     return _InternalError(
         f"An internal error occurred: {type(error).__name__}: {error}",
         remedy=f"This is a bug. Run again with {DEBUG_SWITCH}=1 and report the traceback.",
     )
-
-
-def _refused_by_the_system(error: OSError) -> AgentEvalError:
-    """Describe an error of the operating system that no other code has described."""
-    place = error.filename if isinstance(error.filename, str) else None
-    remedy = "Check the limits of memory, processes and open files, and the disk."
-    # As the tempfile module words it.
-    if place is None and "temporary directory" in (error.strerror or ""):
-        remedy = "Name a directory that can be written in TMPDIR; in a container, mount one: --tmpfs /tmp."
-    return StorageError(
-        f"the operating system refused{f' {place}' if place else ''}: {error.strerror or error}",
-        remedy=remedy,
-        file=place,
-    )
-
-
-def _without_directory() -> AgentEvalError | None:
-    """Return the error for a working directory that was removed; None while it exists."""
-    try:
-        os.getcwd()
-    except OSError:
-        return StorageError(
-            "the working directory does not exist any more", remedy="Change to a directory that exists."
-        )
-    return None
 
 
 def _usage_error(error: click.UsageError) -> AgentEvalError:
@@ -197,15 +184,23 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
         name = error.option_name.lstrip("-")
         if (gone := gone_option(name) or _key(name, error.ctx)) is not None:
             return gone
-    elif isinstance(error, click.BadParameter) and error.param is not None:
-        details["field"] = flag = _typed_flag(error.param, error.ctx)
-        words = words.replace(f"'{error.param.opts[0]}'", f"'{flag}'", 1) if error.param.opts else words
+    elif isinstance(error, click.BadParameter) and (parameter := error.param) is not None:
+        # The name by which it was given: of several flags, the one on the command line.
+        arguments = error.ctx.find_root().obj if error.ctx is not None else None
+        typed = [str(argument).partition("=")[0] for argument in arguments or ()]
+        flags = parameter.opts or [parameter.name or ""]
+        details["field"] = flag = next((flag for flag in flags if flag in typed), flags[0])
+        words = words.replace(f"'{parameter.opts[0]}'", f"'{flag}'", 1) if parameter.opts else words
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         remedy = f"Choose one from `{command} --help`."
         return _CommandLineError(f"{command} needs a command", remedy=remedy, **details)
     remedy = f"See `{command} --help`."
-    if error.message.startswith("Got unexpected extra argument") and _names_a_file(error.message):
-        remedy = f"Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments. {remedy}"
+    if error.message.startswith("Got unexpected extra argument"):
+        # The words in its brackets: a shell expands globs to files.
+        arguments = error.message.partition("(")[2].rstrip(")").split()
+        if any(os.path.exists(word) for word in arguments):
+            hint = "Quote a glob, such as 'suites/*.json': a shell that expands it adds arguments."
+            remedy = f"{hint} {remedy}"
     return _CommandLineError(words, remedy=remedy, **details)
 
 
@@ -218,17 +213,3 @@ def _key(name: str, ctx: click.Context | None) -> AgentEvalError | None:
 
     known = path == "ci" or any(name in row.names for row in settings_of(path))
     return moved_option(name, f"--{name}") if known else None
-
-
-def _names_a_file(message: str) -> bool:
-    """Tell whether a word in the brackets of a message is a file: a shell expands globs to those."""
-    words = message.partition("(")[2].rstrip(")").split()
-    return any(os.path.exists(word) for word in words)
-
-
-def _typed_flag(parameter: click.Parameter, ctx: click.Context | None) -> str:
-    """Return the name by which a parameter was given: of several flags, the one on the command line."""
-    arguments = ctx.find_root().obj if ctx is not None else None
-    typed = [str(argument).partition("=")[0] for argument in arguments or ()]
-    flags = parameter.opts or [parameter.name or ""]
-    return next((flag for flag in flags if flag in typed), flags[0])

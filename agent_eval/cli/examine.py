@@ -14,8 +14,6 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.text.numbers import count, of_all, verb
 
 if TYPE_CHECKING:
-    from agent_eval.contracts import CaseResultRow
-    from agent_eval.evidence.reader import Pack
     from agent_eval.operations.import_traces import Inspection
 
 _LISTED = 10
@@ -73,6 +71,7 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
 
     Ids, times and tokens do not count. With CASE, shows that case alone. Both packs are verified first.
     """
+    from agent_eval.comparison.behaviour import diff_events
     from agent_eval.operations.packs import open_to_show
     from agent_eval.reports.trajectory import event_text
 
@@ -82,7 +81,19 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
         if case_id not in names:
             after.raw_trajectory(case_id)  # refuses a case that is not there
         names = [case_id]
-    cases = [each for each in (_case_diff(name, before, after) for name in names) if each is not None]
+    cases: list[dict[str, Any]] = []
+    for name in names:
+        rows = [(pack, pack.results_by_id().get(name)) for pack in (before, after)]
+        outcomes = [None if row is None else row["outcome"] for _, row in rows]
+        traces = [
+            [] if row is None else [event.to_json() for event in pack.trajectory(name).trace]
+            for pack, row in rows
+        ]
+        changes = diff_events(traces[0], traces[1])
+        if outcomes[0] != outcomes[1] or any(change.change != "same" for change in changes):
+            events = [{"change": change.change, "event": dict(change.event)} for change in changes]
+            sides = {"baseline": outcomes[0], "candidate": outcomes[1]}
+            cases.append({"case_id": name, **sides, "events": events})
     payload = {"cases": len(names), "changed_cases": len(cases), "changes": cases}
     lines = [f"{of_all(len(cases), len(names), 'case')} {verb(len(cases), 'differs', 'differ')}."]
     for case in cases:
@@ -90,23 +101,6 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
         lines += [f"{_SIGNS[each['change']]} {event_text(each['event'])}" for each in case["events"]]
     emit(output_format, payload, lambda _colour: lines)
     return int(ExitCode.NO if cases else ExitCode.OK)
-
-
-def _case_diff(name: str, before: Pack, after: Pack) -> dict[str, Any] | None:
-    """Compare a case in both packs; None if its events and its outcome are the same."""
-    from agent_eval.comparison.behaviour import diff_events
-
-    sides = [pack.results_by_id().get(name) for pack in (before, after)]
-    outcomes = [None if row is None else row["outcome"] for row in sides]
-    traces = [
-        [] if row is None else [event.to_json() for event in pack.trajectory(name).trace]
-        for pack, row in zip((before, after), sides, strict=True)
-    ]
-    changes = diff_events(traces[0], traces[1])
-    if outcomes[0] == outcomes[1] and all(change.change == "same" for change in changes):
-        return None
-    events = [{"change": change.change, "event": dict(change.event)} for change in changes]
-    return {"case_id": name, "baseline": outcomes[0], "candidate": outcomes[1], "events": events}
 
 
 CASES_LISTED = 50
@@ -134,7 +128,12 @@ def show(path: Path, case_id: str | None, trial: int | None, output_format: str)
     complete = opened.manifest.complete
     notes = [] if complete else incomplete_text(opened.results(), opened.config.execution_config.trials)
     row = opened.results_by_id().get(case_id)
-    number = None if trial is None or row is None else _number_of(trial, row)
+    number = None
+    if trial is not None and row is not None:  # a person counts from 1
+        number, trials = trial - 1, len(row.get("trials") or ()) or 1
+        if trial > trials:
+            has = f"case {case_id[:200]!r} has {count(trials, 'trial')}"
+            raise UsageError(f"{has}, and no trial {trial}", remedy=f"Use 1 to {trials}.")
     case = opened.trajectory(case_id, number)
     row = opened.results_by_id()[case_id]
     result = dict(row) if number is None else trial_row(row, number)
@@ -168,12 +167,3 @@ def _show_file(path: Path, output_format: str) -> None:
         if not pack.manifest.complete:
             lines = [*incomplete_text(pack.results(), pack.config.execution_config.trials), *lines]
     emit(output_format, payload, lambda _colour: lines)
-
-
-def _number_of(trial: int, row: CaseResultRow) -> int:
-    """Return the number from 0 of a trial that a person counts from 1; refuse one that the case has not."""
-    trials = len(row.get("trials") or ()) or 1
-    if trial > trials:
-        has = f"case {row['case_id'][:200]!r} has {count(trials, 'trial')}"
-        raise UsageError(f"{has}, and no trial {trial}", remedy=f"Use 1 to {trials}.")
-    return trial - 1

@@ -81,7 +81,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
 
     report = check_drift(where, [Path(path) for path in release], dataset_id=dataset_id)
     emit(output_format, report.to_json(), lambda _colour: drift_text(report))
-    return int(ExitCode.NO if report.drift.is_worse else ExitCode.OK)
+    return int(ExitCode.NO if report.is_worse else ExitCode.OK)
 
 
 _LISTED = 10
@@ -111,7 +111,11 @@ def health(packs: tuple[Path, ...], output_format: str) -> None:
     )
 
 
+_LOST_TO = {"judge": "a judge", "environment": "the environment", "infrastructure": "the infrastructure"}
+
+
 def _health_lines(health: GateHealth) -> list[str]:
+    """Say what each judge did, which cases say little, the dearest first, and how many trials were lost."""
     runs, cases = count(health.runs, "run"), count(len(health.cases), "case")
     header = f"{'':<24} {'passed':>8} {'failed':>8} {'errors':>8} {'skipped':>8} {'cost':>10}"
     lines = [f"{runs} of {cases}", "", header]
@@ -121,24 +125,7 @@ def _health_lines(health: GateHealth) -> list[str]:
             f"{name[:24]:<24} {judge.passed:>8,} {judge.failed:>8,} {judge.error:>8,} {judge.skipped:>8,} "
             f"{cost:>10}  {judge.remark.replace('-', ' ')}"
         )
-    return [*lines, "", *_case_lines(health), *_lost_lines(health)]
-
-
-def _lost_lines(health: GateHealth) -> list[str]:
-    """Say how many trials were lost through no fault of the agent, and to what."""
-    lost = health.lost()
-    if not lost:
-        return []
-    by = ", ".join(f"{number:,} to {_LOST_TO.get(fault, fault)}" for fault, number in sorted(lost.items()))
-    return [f"{count(lost.total(), 'trial')} lost: {by}"]
-
-
-_LOST_TO = {"judge": "a judge", "environment": "the environment", "infrastructure": "the infrastructure"}
-
-
-def _case_lines(health: GateHealth) -> list[str]:
-    """Name the cases that say little, by what is remarkable about them, the dearest first."""
-    lines = []
+    lines.append("")
     for remark in ("cannot-judge", "never-ran", "never-passed", "never-failed", "too-few", "useful"):
         named = {name: case for name, case in health.cases.items() if case.remark == remark}
         if not named:
@@ -148,4 +135,7 @@ def _case_lines(health: GateHealth) -> list[str]:
         cost = f", ${spent:,.2f}" if any(case.cost_usd is not None for case in named.values()) else ""
         names = ", ".join(dearest[:_LISTED]) + (", …" if len(dearest) > _LISTED else "")
         lines.append(f"{count(len(named), 'case')} {remark.replace('-', ' ')}{cost}: {names}")
+    if lost := health.lost():  # through no fault of the agent
+        by = ", ".join(f"{number:,} to {_LOST_TO.get(each, each)}" for each, number in sorted(lost.items()))
+        lines.append(f"{count(lost.total(), 'trial')} lost: {by}")
     return lines

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agent_eval.operations.import_traces import Imported
 
 
+GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
+
 _DIAGNOSTICS_SHOWN = 10
 """Diagnostics that prose shows."""
 
@@ -82,12 +84,19 @@ def contracts_check(
     suite_fixtures: Path, adapter_fixtures: Path, minimum: int, out: Path | None, output_format: str
 ) -> int:
     """Read suites of every schema version, and exports of every format: exit 1 when one is not as before."""
-    from agent_eval.operations.conformance import check_contracts
+    from agent_eval.operations.conformance import check_adapters, check_suites
 
-    check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
-    lines = [*_adapters_text(check.suites, "suite", "read as before"), *_adapters_text(check.adapters)]
-    emit_to(out, output_format, check.to_json(), lambda _colour: lines)
-    return int(ExitCode.OK if check.passed else ExitCode.NO)
+    suites, adapters = check_suites(suite_fixtures), check_adapters(adapter_fixtures, minimum)
+    passed = suites.passed and adapters.passed
+    payload = {
+        "passed": passed,
+        "suites": suites.fixtures("schema_version"),
+        "missing": list(suites.missing),
+        "adapters": adapters.to_json(),
+    }
+    lines = [*_adapters_text(suites, "suite", "read as before"), *_adapters_text(adapters)]
+    emit_to(out, output_format, payload, lambda _colour: lines)
+    return int(ExitCode.OK if passed else ExitCode.NO)
 
 
 def _adapters_text(
@@ -106,11 +115,28 @@ def generate(out: Path, output_format: str, **asked: Any) -> None:
 
     python:agent_eval.benchmarks.agents:good_agent passes each case; careless_agent fails those with a trap.
     """
-    from agent_eval.benchmarks.generate import SuiteRequest
-    from agent_eval.operations.suites import write_benchmark
+    from agent_eval.benchmarks.generate import SuiteRequest, generate_suite
+    from agent_eval.operations.suites import refuse_ending, write_suite
+    from agent_eval.text.escape import shell_word
 
-    written = write_benchmark(SuiteRequest(**asked), out)
-    cases, traps = count(written["cases"], "case"), count(written["traps"], "trap")
-    kinds = count(written["scenarios"], "kind of task", "kinds of task")
-    what = f"{written['output']}: {cases}, {kinds}, {traps} for a careless agent"
-    emit(output_format, written, lambda _colour: [what, f"  {written['next']}"])
+    refuse_ending(out, "--out")
+    suite = generate_suite(SuiteRequest(**asked))
+    about, cases = suite["metadata"]["benchmark"], suite["cases"]
+    write_suite(out, suite)
+    agent = [] if any("trace" in case for case in cases) else ["--agent", GOOD_AGENT]
+    command = ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]
+    written = {
+        "output": str(out),
+        "dataset_id": suite["dataset_id"],
+        "cases": len(cases),
+        "scenarios": about["scenarios"],
+        "traps": sum(about["traps"].values()),
+        "next": " ".join(map(shell_word, command)),
+    }
+    tasks = count(written["scenarios"], "kind of task", "kinds of task")
+    traps = count(written["traps"], "trap")
+    lines = [
+        f"{out}: {count(len(cases), 'case')}, {tasks}, {traps} for a careless agent",
+        f"  {written['next']}",
+    ]
+    emit(output_format, written, lambda _colour: lines)

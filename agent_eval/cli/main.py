@@ -293,7 +293,10 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
 def _invoke(arguments: list[str], owns_process: bool) -> object:
     """Run the command. Returns its result or its exit code."""
-    arguments = unaliased(_as_options(arguments))
+    # `help COMMAND`, `version` and no word at all, which people type, are options.
+    if arguments[:1] in ([], ["help"]):
+        arguments = [*arguments[1:], "--help"]
+    arguments = unaliased(["--version"] if arguments == ["version"] else arguments)
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
     # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
@@ -309,13 +312,6 @@ def _invoke(arguments: list[str], owns_process: bool) -> object:
 def _called(owns_process: bool) -> str:
     """Return the name by which this program was called, for its help."""
     return ALIAS if owns_process and os.path.basename(sys.argv[0]) == ALIAS else PROGRAM
-
-
-def _as_options(arguments: list[str]) -> list[str]:
-    """Write `help COMMAND`, `version` and no word at all, which people type, as options."""
-    if arguments == ["version"]:
-        return ["--version"]
-    return [*arguments[1:], "--help"] if arguments[:1] in ([], ["help"]) else arguments
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -222,33 +222,23 @@ def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dic
         UsageError: Options of the agent contradict each other, or are set without an agent.
     """
     from agent_eval.config.assembly import assemble, check_agent, refuse_without_agent
+    from agent_eval.config.table import options_of
 
-    named = list(_named_options(click.get_current_context()))
+    context = click.get_current_context()
+    if not isinstance(context.command, TableCommand):
+        raise TypeError(f"{context.command_path} has no options of the table")
+    typed = click.core.ParameterSource.COMMANDLINE  # not those that have their default
+    options = options_of(context.command.path)
+    named = [option for option in options if context.get_parameter_source(parameter(option)) is typed]
+    named += context.meta.get(STATED, ())
     check_agent(named, spell=_flag)
-    fields = assemble(
-        {
-            name.replace("__", "."): value
-            for name, value in values.items()
-            if value is not None and value != ()
-        }
-    )
+    stated = {name: value for name, value in values.items() if value is not None and value != ()}
+    fields = assemble({name.replace("__", "."): value for name, value in stated.items()})
     names_no_agent = "agent" in fields and not fields["agent"].is_named
     if names_no_agent and not agent_is_known:
         refuse_without_agent(named, spell=_flag)
         del fields["agent"]
     return fields
-
-
-def _named_options(context: click.Context) -> Iterator[Option]:
-    """Yield the options that the command line names, without those that have their default."""
-    from agent_eval.config.table import options_of
-
-    if not isinstance(context.command, TableCommand):
-        raise TypeError(f"{context.command_path} has no options of the table")
-    for option in options_of(context.command.path):
-        if context.get_parameter_source(parameter(option)) is click.core.ParameterSource.COMMANDLINE:
-            yield option
-    yield from context.meta.get(STATED, ())
 
 
 def _flag(option: Option) -> str:

@@ -139,12 +139,11 @@ def open_closed_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-    sys.stdout = sys.stdout or _stream(1)
-    sys.stderr = sys.stderr or _stream(2)
 
+    def stream(number: int) -> TextIO:
+        return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "w", closefd=False)), line_buffering=True)
 
-def _stream(number: int) -> TextIO:
-    return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "w", closefd=False)), line_buffering=True)
+    sys.stdout, sys.stderr = sys.stdout or stream(1), sys.stderr or stream(2)
 
 
 def replace_unprintable() -> None:

@@ -9,11 +9,10 @@ import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit, emit_to
-from agent_eval.errors import ExitCode, InvalidPack
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidPack, UsageError
 
 if TYPE_CHECKING:
     from agent_eval.operations.packs import PackFacts
-    from agent_eval.operations.trust import Attested
     from agent_eval.operations.verify import Verification
 
 
@@ -27,6 +26,7 @@ def verify(pack: Path | None, run: Path | None, out: Path | None, output_format:
     --attestation or --require, every credential that is given must verify, one must be given, and the
     statement must follow from the pack.
     """
+    from agent_eval.attestations.dsse import UntrustedPack
     from agent_eval.attestations.keys import read_public_key
     from agent_eval.operations.verify import verify as verify_pack
 
@@ -39,8 +39,8 @@ def verify(pack: Path | None, run: Path | None, out: Path | None, output_format:
         try:
             facts, lines = _vouched(path, **asked)
         except InvalidPack as error:
-            if is_unreadable(error):
-                raise
+            if not isinstance(error, UntrustedPack) and error.details.get("file") is None:
+                raise  # nothing is at the path, or no manifest in it
             refused = {"code": error.code, "reason": error.message, "remedy": error.remedy}
             prose = [f"Not verified: {error.message}.", error.remedy]
             emit_to(out, output_format, {"verified": False, "pack": str(path), **refused}, lambda _: prose)
@@ -75,7 +75,7 @@ def _vouched(
     """
     import os
 
-    from agent_eval.attestations.files import Trust
+    from agent_eval.attestations.files import RESULT, Trust
     from agent_eval.attestations.keys import read_public_key, shared_secret
     from agent_eval.attestations.statement import Expected
     from agent_eval.operations.trust import open_trusted
@@ -93,13 +93,28 @@ def _vouched(
         expected=Expected(**{field: stated.get(name) for name, field in _EXPECTED.items()}),
         gate="gate" in stated,
     )
-    facts = open_trusted(path, trust, attestation=attestation).to_json()
-    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
+    trusted = open_trusted(path, trust, attestation=attestation)
+    pack, config = trusted.pack, trusted.pack.config
+    predicates = [each.statement.predicate for each in trusted.verified if each.kind is RESULT]
+    attestations = [{"file": each.path, "kind": each.kind.name} for each in trusted.verified]
+    facts = {
+        "verified": True,
+        "pack": str(path),
+        "run_id": pack.manifest.run_id,
+        "dataset_id": pack.manifest.dataset_id,
+        "git_commit": config.git_commit,
+        "manifest_sha256": pack.manifest_sha256,
+        "integrity": trust.integrity,
+        "key_id": trusted.key_id or None,
+        "result": predicates[0].get("result") if predicates else None,
+        "attestations": attestations,
+    }
+    commit = f", commit {config.git_commit}" if config.git_commit else ""
     lines = [
-        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
-        f"Integrity: {_INTEGRITY[facts['integrity']].format(key=facts['key_id'])}",
-        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
-        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
+        f"Verified {path}: run {pack.manifest.run_id} of {pack.manifest.dataset_id}{commit}",
+        f"Integrity: {_INTEGRITY[trust.integrity].format(key=facts['key_id'])}",
+        f"Subject: manifest.json, sha256 {pack.manifest_sha256}",
+        *(f"  {each['kind']}: {each['file']}" for each in attestations),
     ]
     return facts, lines
 
@@ -177,19 +192,28 @@ def keygen(out: Path, output_format: str) -> None:
 
     Keep the private key in the CI system's secrets (as AGENT_EVAL_SIGNING_KEY) and publish the public one.
     """
-    from agent_eval.operations.trust import make_keys
+    import os
 
-    pair = make_keys(out)
-    payload = {"private_key": str(pair.private), "public_key": str(pair.public), "key_id": pair.key_id}
-    emit(
-        output_format,
-        payload,
-        lambda _colour: [
-            f"Private key: {pair.private} (mode 0600; keep it secret)",
-            f"Public key: {pair.public}",
-            f"Key id: {pair.key_id}",
-        ],
-    )
+    from agent_eval.attestations.keys import SigningKey
+    from agent_eval.evidence.derived import write_output
+    from agent_eval.storage.atomic import write_private
+
+    key, public = SigningKey.generate(), out.with_name(f"{out.name}.pub")
+    if os.path.lexists(public):
+        raise UsageError(f"{public} exists and is not overwritten", remedy="Choose another name with --out.")
+    write_private(out, key.pem())
+    try:
+        write_output(public, key.public.pem)
+    except AgentEvalError:
+        out.unlink(missing_ok=True)  # half a pair would keep the name from being used again
+        raise
+    payload = {"private_key": str(out), "public_key": str(public), "key_id": key.public.key_id}
+    lines = [
+        f"Private key: {out} (mode 0600; keep it secret)",
+        f"Public key: {public}",
+        f"Key id: {key.public.key_id}",
+    ]
+    emit(output_format, payload, lambda _colour: lines)
 
 
 @click.command(cls=TableCommand, path="attest")
@@ -219,33 +243,15 @@ def attest(
         signing = keys.read_signing_key(key)
     elif (pem := keys.key_from_environment(os.environ)) is not None:
         signing = keys.parse_signing_key(pem, source=keys.SIGNING_KEY_VARIABLE)
-    signer = Signer(signing, shared)
-    attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
-    emit_to(out, output_format, attested.to_json(), lambda _colour: _attested_text(attested))
-
-
-def _attested_text(attested: Attested) -> list[str]:
-    from agent_eval.attestations.keys import SAFE_BYTES
-
-    key = attested.signer.key
-    how = _INTEGRITY[attested.signer.integrity].format(key=key.public.key_id if key is not None else "")
+    attested = attest_pack(pack, Signer(signing, shared), decision=decision, url=url, environ=os.environ)
+    how = _INTEGRITY[attested["integrity"]].format(key=attested["key_id"])
+    gate = "gate passed" if attested["gate_passed"] else "no passed gate"
     lines = [
-        f"Attested {attested.pack}: result {attested.result}, "
-        + ("gate passed" if attested.gate_passed else "no passed gate"),
+        f"Attested {pack}: result {attested['result']}, {gate}",
         f"Integrity: {how}",
-        f"Subject: manifest.json, sha256 {attested.manifest_sha256}",
-        *(f"  {path}" for path in attested.paths),
+        f"Subject: manifest.json, sha256 {attested['manifest_sha256']}",
+        *(f"  {name}" for name in attested["files"]),
     ]
-    secret = attested.signer.secret
-    if secret is not None and len(secret) < SAFE_BYTES:
-        lines.append(
-            f"Warning: the secret has {len(secret)} bytes; one of fewer than {SAFE_BYTES} may be guessed."
-        )
-    return lines
-
-
-def is_unreadable(error: InvalidPack) -> bool:
-    """Tell whether there is no pack to judge: nothing at the path, or no manifest in it."""
-    from agent_eval.attestations.dsse import UntrustedPack
-
-    return not isinstance(error, UntrustedPack) and error.details.get("file") is None
+    if shared is not None and len(shared) < (safe := keys.SAFE_BYTES):
+        lines.append(f"Warning: the secret has {len(shared)} bytes; one of fewer than {safe} may be guessed.")
+    emit_to(out, output_format, attested, lambda _colour: lines)

@@ -39,9 +39,18 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     Raises:
         AgentEvalError: The file cannot be read, or has an unknown key, or a wrong value.
     """
+    from agent_eval.config.assembly import assemble
     from agent_eval.config.project_file import OF_THE_MODEL, ProjectFile
+    from agent_eval.config.rows.file import KEYS
+    from agent_eval.config.table import options_of, settings_of
 
-    params, rows = context.params, _rows_of(path)
+    params, title = context.params, ("title",) if path.startswith("report ") else ()
+    rows = [
+        row
+        for row in (*options_of(path), *settings_of(path))
+        if row.name in title
+        or (row.name in KEYS and not KEYS[row.name].startswith("ci.") and row.name != "baseline")
+    ]
     named = params.get("config") if path == "gate" else params.pop("config", None)
     settings, labels = params.pop("set_values", ()), params.pop("label_values", ())
     model = params.pop("judge_model", None)
@@ -53,8 +62,14 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     if "agent.name" in {row.goes_to for row in rows}:
         _drop_endpoint_of_another(texts, stated, params.get("agent__name"))
     texts |= stated
-    _check_redaction(rows, texts)
-    on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
+    redaction = [row for row in rows if row.part == "redaction" and row.name in texts]
+    if redaction:  # a wrong rule is refused before a suite is read to see whether it has traces
+        from agent_eval.storage.redaction import Redactor  # importing it takes as long as all the rest
+
+        parts = assemble({row.goes_to: _parsed(row, texts[row.name]) for row in redaction})
+        Redactor(rules=parts["redaction"])
+    typed = click.core.ParameterSource.COMMANDLINE
+    on_command_line = {row.goes_to for row in rows if context.get_parameter_source(parameter(row)) is typed}
     on_command_line |= {"config"} if named is not None else set()
     passed_over = _passed_over(context, rows, on_command_line, path, has_values=bool(texts))
     for row in rows:
@@ -80,7 +95,13 @@ def _passed_over(
     over, params = set(on_command_line), context.params
     names_an_agent = bool(on_command_line.intersection(_NAMES_AN_AGENT))
     if path == "gate":
-        over |= _passed_over_by_gate(on_command_line, rows, context)
+        over |= set() if params.get("apply_waivers") else {"baseline_name"}
+        is_literal = any(name.startswith("thresholds.") for name in on_command_line)
+        # Thresholds of the command line decide alone, unless a policy is named there as well.
+        if is_literal and not on_command_line & {"policy", "preset", "config"}:
+            context.meta.pop(RULES_OF_FILE, None)
+            of_rules, named = ("thresholds", "own_policy"), ("policy", "preset")
+            over.update(row.goes_to for row in rows if row.part in of_rules or row.goes_to in named)
     if has_values and (params.get("suites") or "suite" in on_command_line):
         over.add("suite")
         if _has_traces(params) and not names_an_agent:
@@ -121,18 +142,6 @@ def _drop_endpoint_of_another(texts: dict[str, str], stated: Mapping[str, str], 
         )
 
 
-def _check_redaction(rows: list[Option], texts: Mapping[str, str]) -> None:
-    """Refuse a wrong rule before a suite is read to see whether it has traces."""
-    from agent_eval.config.assembly import assemble
-
-    rules = [row for row in rows if row.part == "redaction" and row.name in texts]
-    if rules:
-        from agent_eval.storage.redaction import Redactor  # importing it takes as long as all the rest
-
-        parts = assemble({row.goes_to: _parsed(row, texts[row.name]) for row in rules})
-        Redactor(rules=parts["redaction"])
-
-
 def _share_cassette(params: dict[str, Any]) -> None:
     """Let the tools use the file of kept replies as well: one file has both.
 
@@ -155,30 +164,6 @@ def _share_cassette(params: dict[str, Any]) -> None:
     params["agent__cassette"] = file
     if content.get("kind") == "tool_cassette":
         params["judging__llm__cassette"] = None
-
-
-def _passed_over_by_gate(on_command_line: set[str], rows: list[Option], context: click.Context) -> set[str]:
-    """Thresholds of the command line decide alone, unless a policy is named there as well."""
-    over = set() if context.params.get("apply_waivers") else {"baseline_name"}
-    literal = any(name.startswith("thresholds.") for name in on_command_line)
-    if literal and not on_command_line & {"policy", "preset", "config"}:
-        context.meta.pop(RULES_OF_FILE, None)
-        parts = ("thresholds", "own_policy")
-        over.update(row.goes_to for row in rows if row.part in parts or row.goes_to in ("policy", "preset"))
-    return over
-
-
-def _rows_of(path: Command) -> list[Option]:
-    from agent_eval.config.rows.file import KEYS
-    from agent_eval.config.table import options_of, settings_of
-
-    title = ("title",) if path.startswith("report ") else ()
-    return [
-        row
-        for row in (*options_of(path), *settings_of(path))
-        if row.name in title
-        or (row.name in KEYS and not KEYS[row.name].startswith("ci.") and row.name != "baseline")
-    ]
 
 
 def _texts(named: Path | None, rows: list[Option], context: click.Context) -> dict[str, str]:
@@ -213,10 +198,6 @@ def _texts(named: Path | None, rows: list[Option], context: click.Context) -> di
 
         parse_policy(keys, source=str(file))
     return texts
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _has_traces(params: Mapping[str, Any]) -> bool:
@@ -254,6 +235,8 @@ def validate_project(path: Path) -> tuple[bool, dict[str, Any], list[str]] | Non
     Returns whether it is valid, that as JSON, and for people. A file with keys of earlier versions is not
     valid, and comes written the new way.
     """
+    import yaml
+
     from agent_eval.ci.config import gather, settings_from
     from agent_eval.config.project_file import converted, is_policy, is_project
     from agent_eval.operations.gate import parse_policy_file
@@ -277,15 +260,10 @@ def validate_project(path: Path) -> tuple[bool, dict[str, Any], list[str]] | Non
             return None
     except AgentEvalError as error:
         new = converted(content)
-        written = _yaml(new) if is_project(content) and new != content else None
+        written = None
+        if is_project(content) and new != content:
+            written = yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=110)
         lines = [error.message, f"  {error.remedy}"] if error.remedy else [error.message]
         payload = {"path": str(path), "passed": False, "error": error.message, "written_anew": written}
         return False, payload, [*lines, *(["", *written.splitlines()] if written else [])]
     return True, {"path": str(path), "passed": True}, [f"{path} is valid."]
-
-
-def _yaml(content: Mapping[str, Any]) -> str:
-    import yaml
-
-    written: str = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)
-    return written

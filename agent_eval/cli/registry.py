@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
-from agent_eval.errors import ExitCode
+from agent_eval.errors import ExitCode, InvalidInput, NotEvaluable, UsageError
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.operations.bless import Blessing
+    from agent_eval.contracts import Comparison
+    from agent_eval.evidence.reader import Pack
     from agent_eval.registry.store import RegistryStore
 
 
@@ -203,6 +205,7 @@ _IN_CI = (
     "`agent-eval ci` compares with it where agent-eval.yml says `baseline: {name}`, and the registry and the",
     "pack are in the checkout. The default, `baseline: auto`, never reads the registry.",
 )
+_DIGEST_LENGTH = 12
 
 
 @click.command(cls=TableCommand, path="bless")
@@ -220,27 +223,108 @@ def bless(  # more than six parameters: one for each option
     The first call lists the differences and their digest. The second, with that digest, accepts exactly them.
     Only a complete run is accepted: every case judged, of one commit, with its model known.
     """
-    from agent_eval.operations import bless as operation
+    from agent_eval.contracts import digest
+    from agent_eval.operations.compare import compared
+    from agent_eval.operations.packs import open_run, paired
+    from agent_eval.registry.baselines import promote_baseline, resolve_baseline
 
-    acceptance = operation.Acceptance.stated(accept, approved_by, rationale)
+    if accept is None and (approved_by or rationale):
+        raise UsageError(
+            "nothing is accepted without --accept",
+            remedy="Call it without approver and reason, read the differences, and add --accept DIGEST.",
+            field="accept",
+        )
+    for field, value in (("approved-by", approved_by), ("rationale", rationale)):
+        if accept is not None and not value:
+            remedy = f"Add --{field}: the log states who and why."
+            raise UsageError(f"--accept needs --{field}", remedy=remedy, field=field)
     store, at = _store(registry_path), _now()
-    blessing = operation.changes(store, name, run, at=at)
-    if acceptance is not None:
-        blessing = operation.bless(store, blessing, run, acceptance, at=at)
-    emit(output_format, blessing.to_json(), lambda _colour: _blessing_lines(blessing))
+    registered = resolve_baseline(store, name)
+    if registered.entry is None:
+        raise InvalidInput(
+            f"there is no baseline {name[:200]!r} in the registry",
+            remedy="Register one with `agent-eval registry baseline-promote`.",
+            field="name",
+        )
+    before, after = open_run(registered.path), open_run(run)
+    registered.check(before.manifest_sha256)
+    _refuse_as_baseline(after)
+    comparison = compared(before, after, generated_at=at, with_traces=False)
+    differences = _differences(comparison, paired(before, after), after)
+    identity = digest([before.manifest_sha256, after.manifest_sha256, differences])[:_DIGEST_LENGTH]
+    lines = [f"{count(len(differences), 'case')} of {name} would change", ""]
+    for kind, rows in groupby(differences, key=lambda row: row["kind"]):
+        lines.append(f"{kind}:")
+        for row in rows:
+            outcomes = f"{row['before'] or '-'} -> {row['now'] or '-'}"
+            lines.append(f"  {row['case_id']}  {outcomes}  {row['reason']}".rstrip())
+    approval = None
+    if accept is None:
+        lines += ["", f"Accept exactly this with --accept {identity} --approved-by WHO --rationale WHY"]
+    elif accept != identity:
+        raise UsageError(
+            f"--accept {accept[:40]!r} is not the digest of these differences, {identity}",
+            remedy="Read the differences again, and accept the digest blessing with them.",
+            field="accept",
+        )
+    else:
+        _, approval = promote_baseline(
+            store,
+            name,
+            run,
+            approved_by=approved_by or "",
+            rationale=f"{rationale} (differences {identity})",
+            at=at,
+            dataset_id=before.config.dataset_id,
+            opened=after,
+        )
+        lines += ["", f"{name} is now run {after.config.run_id}, {approval.approval_id}"]
+        lines += [line.format(name=name) for line in _IN_CI]
+    payload = {
+        "baseline": name,
+        "run_id": after.config.run_id,
+        "differences": differences,
+        "digest": identity,
+        "approval": None if approval is None else approval.to_json(),
+    }
+    emit(output_format, payload, lambda _colour: lines)
 
 
-def _blessing_lines(blessing: Blessing) -> list[str]:
-    lines = [f"{count(len(blessing.differences), 'case')} of {blessing.name} would change", ""]
-    kind = ""
-    for difference in blessing.differences:
-        if difference.kind != kind:
-            kind = difference.kind
-            lines.append(f"{kind}:")
-        outcomes = f"{difference.before or '-'} -> {difference.now or '-'}"
-        lines.append(f"  {difference.case_id}  {outcomes}  {difference.reason}".rstrip())
-    if blessing.approval is not None:
-        done = f"{blessing.name} is now run {blessing.run_id}, {blessing.approval.approval_id}"
-        return [*lines, "", done, *(line.format(name=blessing.name) for line in _IN_CI)]
-    words = f"--accept {blessing.digest} --approved-by WHO --rationale WHY"
-    return [*lines, "", f"Accept exactly this with {words}"]
+def _refuse_as_baseline(pack: Pack) -> None:
+    """Refuse a run that is no baseline: its name would stand for less than a whole, judged commit."""
+    config, summary = pack.config, pack.summary
+    models = (row["models"] for row in pack.index_by_id().values())
+    problems = [
+        (bool(config.execution_config.selected_cases), "it ran only the cases that were asked for"),
+        (config.execution_config.shard is not None, "it is one part of a divided run"),
+        (summary.error_cases > 0, f"{summary.error_cases} of its cases ended in an error"),
+        ((config.execution_config.damaged_records or 0) > 0, "records of its trials were damaged"),
+        (bool(config.git_dirty), "it was made of changes that are not committed"),
+        (config.git_commit is None, "it does not know its commit"),
+        (config.model == "unknown" and not any(models), "neither --model nor its traces name its model"),
+    ]
+    if stated := [problem for holds, problem in problems if holds]:
+        raise NotEvaluable(
+            f"run {config.run_id!r} cannot be a baseline: {'; '.join(stated)}",
+            remedy="Run the suite again from one commit, with --model, until every case is judged.",
+        )
+
+
+def _differences(comparison: Comparison, before: Pack, after: Pack) -> list[dict[str, Any]]:
+    """List every case that differs: by its result, by its definition, or because only one side has it."""
+    listed: list[tuple[str, str, str | None, str | None, str]] = []
+    for case in comparison.case_regressions:
+        kind = "regressed" if case.regressed else "fixed" if case.improved else "judged otherwise"
+        worst = next((judge for judge in case.judges if judge.reason), None)
+        reason = "" if worst is None else f"{worst.judge_id}: {worst.reason}"
+        outcomes = case.baseline_outcome.value, case.candidate_outcome.value
+        listed.append((case.case_id, kind, *outcomes, reason))
+    was, is_now = before.results_by_id(), after.results_by_id()
+    sets = comparison.cases
+    for kind, names in (("new", sets.new), ("removed", sets.removed), ("asks something else", sets.changed)):
+        for case_id in names:
+            first, second = was.get(case_id), is_now.get(case_id)
+            listed.append((case_id, kind, first and first["outcome"], second and second["outcome"], ""))
+    order = ("regressed", "removed", "asks something else", "judged otherwise", "new", "fixed")
+    listed.sort(key=lambda row: (order.index(row[1]), row[0]))
+    return [dict(zip(("case_id", "kind", "before", "now", "reason"), row, strict=True)) for row in listed]

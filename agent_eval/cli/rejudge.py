@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import ProgressPrinter, emit
+from agent_eval.cli.output import ProgressPrinter, emit, emit_to
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
-    from agent_eval.attestations.keys import PublicKey
     from agent_eval.operations.run import RunResult
 
 
@@ -94,18 +93,18 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
     if execution_mode == RECORDED and request.agent is not None:
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
     if request.agent is None:
-        result = check_recorded(request, environ=os.environ)
+        report = check_recorded(request, environ=os.environ)
     else:
         with ProgressPrinter() as progress:
-            result = check_agent(request, environ=os.environ, on_progress=progress)
+            report = check_agent(request, request.agent, environ=os.environ, on_progress=progress)
     out = str(request.out) if request.out is not None else None
-    emit(
+    emit_to(
+        request.out,
         output_format,
-        result.report.to_json(),
-        lambda colour: stability_text(result.report, out, colour=colour),
-        out=request.out,
+        report.to_json(),
+        lambda colour: stability_text(report, out, colour=colour),
     )
-    return int(result.exit_code)
+    return int(ExitCode.NO if report.flaky_case_ids else ExitCode.OK)
 
 
 @click.command(cls=TableCommand, path="replay")
@@ -129,13 +128,14 @@ def replay(  # more than six parameters: one for each option
     """
     import os
 
+    from agent_eval.attestations.keys import read_public_key
     from agent_eval.operations import replay as operation
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal_replay import replay_exec_text, replay_text
 
     hide_environment()
     named = specified(values, agent_is_known=run_agent)
-    result: operation.ReplayResult[Any]
+    result: operation.ReplayResult
     if run_agent:
         if public_key or not {*allowed_drift} <= {operation.EVERY_PIN}:
             raise click.UsageError("With --run-agent goes no key, and no --allow-env-drift but `all`.")
@@ -151,7 +151,7 @@ def replay(  # more than six parameters: one for each option
         result = operation.replay(
             operation.ReplayRequest(
                 **named,
-                public_keys=_keys(public_key),
+                public_keys=tuple(read_public_key(Path(file)) for file in public_key),
                 trust_commands=trust_pack is not None,
                 allowed_drift=allowed_drift,
             ),
@@ -168,12 +168,6 @@ def replay(  # more than six parameters: one for each option
     return int(result.exit_code)
 
 
-def _keys(files: tuple[str, ...]) -> tuple[PublicKey, ...]:
-    from agent_eval.attestations.keys import read_public_key
-
-    return tuple(read_public_key(Path(file)) for file in files)
-
-
 @click.command("judge-agreement", cls=TableCommand, path="judge-agreement")
 @click.argument("labels", metavar="LABELS", type=click.Path(path_type=Path))
 def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, output_format: str) -> int:
@@ -183,8 +177,8 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     read, and which conversations to label next. With --out, a later run takes the record as its
     judge_model.agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
-    from agent_eval.operations.judge_agreement import judge_agreement as measured
+    from agent_eval.operations import judge_agreement as operation
 
-    agreement = measured([Path(run) for run in runs], labels, out)
-    emit(output_format, agreement.record, lambda _colour: agreement.lines, out=out)
+    record = operation.judge_agreement([Path(run) for run in runs], labels, out)
+    emit(output_format, record, lambda _colour: list(operation.agreement_text(record)), out=out)
     return int(ExitCode.OK)

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -49,6 +48,8 @@ def run(  # more than six parameters: one for each option
     from agent_eval.config.spec import LOCAL
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import CASES_SHOWN
+    from agent_eval.storage.atomic import without_new_directories, write_file
+    from agent_eval.suites.select import EmptyShard
 
     hide_environment()
     specs = requested_runs(suites, values)
@@ -58,34 +59,24 @@ def run(  # more than six parameters: one for each option
         raise click.UsageError("Give --verbose or --quiet, not both.")
     if summary_json is not None and len(specs) > 1:
         raise click.UsageError("--summary-json is about one suite, and several are named.")
-    code = _run_each(specs, output_format, most=sys.maxsize if verbose else 0 if quiet else CASES_SHOWN)
-    summary = specs[0].output.pack / "run" / "summary.json"
-    if summary_json is not None and summary.is_file():
-        from agent_eval.storage.atomic import write_file
-
-        write_file(summary_json, summary.read_bytes())
-    return code
-
-
-def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
-    """Run the suites one after the other. One that stops before its end is the last."""
-    from agent_eval.storage.atomic import without_new_directories
-    from agent_eval.suites.select import EmptyShard
-
+    most = sys.maxsize if verbose else 0 if quiet else CASES_SHOWN
     code = int(ExitCode.OK)
     with Results(output_format, [str(spec.suite) for spec in specs]) as results:
-        for spec in specs:
-            run_one = run_and_report if spec.agent is not None else _judge_and_report
+        for spec in specs:  # a suite that stops before its end is the last
+            run_one = _run_agent if spec.agent is not None else _judge_recorded
             try:
                 with without_new_directories(spec.output.pack):
-                    code = run_one(spec, results, most=most)
-            except EmptyShard as empty:
+                    code = run_one(spec, results, most)
+            except EmptyShard as empty:  # other jobs of the matrix have the cases
                 _report_empty(empty, spec, results)
-                code = int(ExitCode.OK)  # other jobs of the matrix have the cases
+                code = int(ExitCode.OK)
             if code:
                 break
     if not code:
         _report_idle_judges(specs[0])
+    summary = specs[0].output.pack / "run" / "summary.json"
+    if summary_json is not None and summary.is_file():
+        write_file(summary_json, summary.read_bytes())
     return code
 
 
@@ -111,18 +102,30 @@ def _report_idle_judges(spec: RunSpec) -> None:
 _NAME_SHOWN = 100
 
 
-def _judge_and_report(spec: RunSpec, results: Results, *, most: int) -> int:
+def _judge_recorded(spec: RunSpec, results: Results, most: int) -> int:
     """Judge recorded traces with progress on stderr, print the result, and return the exit code."""
     from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.operations.packs import sealed_execution
     from agent_eval.operations.run import run_suite
+    from agent_eval.reports.terminal import run_text
 
     with ProgressPrinter() as progress:
         result = run_suite(spec, environ=os.environ, on_progress=progress)
-    _print_recorded(result, results, most)
+    execution = sealed_execution(result.pack)
+
+    def text(colour: bool) -> str:
+        failing, pack = _failing(result.summary, result.pack, most), str(result.pack)
+        return run_text(result.summary, pack, colour=colour, failing=failing, execution=execution)
+
+    results.add({**_payload(result), **_redactions(execution)}, text)
     from agent_eval.operations.unjudged import RECORD_TRACES, refuse_unjudged
 
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
     return int(ExitCode.OK)
+
+
+def _payload(result: RunResult) -> dict[str, Any]:
+    return {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
 
 
 def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
@@ -153,25 +156,6 @@ def _traceback(row: CaseResultRow, path: Path) -> list[str]:
 _MOST_READ = 8 << 20
 
 
-def _print_recorded(result: RunResult, results: Results, most: int) -> None:
-    from agent_eval.operations.packs import sealed_execution
-    from agent_eval.reports.terminal import run_text
-
-    execution = sealed_execution(result.pack)
-
-    def text(colour: bool) -> str:
-        failing, pack = _failing(result.summary, result.pack, most), str(result.pack)
-        return run_text(result.summary, pack, colour=colour, failing=failing, execution=execution)
-
-    payload = {
-        "run_id": result.run_id,
-        "summary": result.summary.to_json(),
-        "pack": str(result.pack),
-        **_redactions(execution),
-    }
-    results.add(payload, text)
-
-
 def _redactions(execution: ExecutionConfig) -> dict[str, int]:
     """Say how much was redacted; nothing where nothing was."""
     if not execution.redacted_cases:
@@ -182,7 +166,7 @@ def _redactions(execution: ExecutionConfig) -> dict[str, int]:
 RESUME, FRESH = "--resume", "--fresh"
 
 
-def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
+def _run_agent(spec: RunSpec, results: Results, most: int) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
     `most` is how many of the cases that did not pass are listed.
@@ -195,19 +179,28 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
     from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged, refuse_unreachable
+    from agent_eval.storage.journal import JournalInUse
 
-    interrupts = _interrupts()
+    context, out = click.get_current_context().find_root(), spec.output.pack
+    if _INTERRUPTS not in context.meta:  # all runs of the command share the handlers
+        # Until the exit: a signal after the pack was sealed must not make a finished run look unfinished.
+        handlers = Interrupts(stay=context.meta.get(OWNS_PROCESS, False))
+        context.meta[_INTERRUPTS] = context.with_resource(handlers)
+    interrupts: Interrupts = context.meta[_INTERRUPTS]
     try:
         with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
     except RunInterrupted as ended:
-        _report_stop(ended.message, _resume_hint(spec.output.pack))
+        _report_stop(ended.message, _resume_hint(out))
         return int(interrupts.exit_code or ended.exit_code)
     except NotEvaluable as error:
-        _add_resume_hint(error, spec.output.pack)
+        # After a full disk or a refused key, finished trials are kept.
+        hint = "" if isinstance(error, JournalInUse) else _resume_hint(out)
+        if hint:
+            error.details["remedy"] = " ".join(f"{error.remedy} {hint}".split("\n  ")).strip()
         raise
     except (KeyboardInterrupt, SystemExit):
-        if hint := _resume_hint(spec.output.pack):
+        if hint := _resume_hint(out):
             print_error(hint)
         raise
     remember_pack(result.pack, os.environ)
@@ -223,17 +216,6 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     return int(ExitCode.OK)
 
 
-def _interrupts() -> Interrupts:
-    """Return the handlers of the command's signals, which all its runs share."""
-    context = click.get_current_context().find_root()
-    if _INTERRUPTS not in context.meta:
-        # Until the exit: a signal after the pack was sealed must not make a finished run look unfinished.
-        handlers = Interrupts(stay=context.meta.get(OWNS_PROCESS, False))
-        context.meta[_INTERRUPTS] = context.with_resource(handlers)
-    interrupts: Interrupts = context.meta[_INTERRUPTS]
-    return interrupts
-
-
 _INTERRUPTS = "agent_eval.interrupts"
 
 
@@ -243,9 +225,7 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
 
     progress, execution = result.progress, sealed_execution(result.pack)
     payload = {
-        "run_id": result.run_id,
-        "summary": result.summary.to_json(),
-        "pack": str(result.pack),
+        **_payload(result),
         "complete": not result.stopped,
         "already_complete": result.was_complete,
         "resumed_cases": progress.resumed,
@@ -260,7 +240,7 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
     }
     scores: list[str] = []
     if result.config.dataset_metadata.get("format") == "aui":
-        from agent_eval.cli.conversation_reports import report_conversations
+        from agent_eval.cli.run_suites import report_conversations
 
         figures, scores = report_conversations(result.pack, debug=debug)
         payload.update(figures)
@@ -283,15 +263,6 @@ def _report_stop(reason: str, hint: str) -> None:
     arguments: tuple[str, ...] = click.get_current_context().obj or ()
     ended = Ended(f"the run stopped: {reason}", remedy=" ".join(hint.split("\n  ")))
     report_end(ended, arguments, text=f"Stopped: {reason}. {hint}".rstrip())
-
-
-def _add_resume_hint(error: NotEvaluable, out: Path) -> None:
-    """Add to an error how to resume: after a full disk or a refused key, finished trials are kept."""
-    from agent_eval.storage.journal import JournalInUse
-
-    hint = "" if isinstance(error, JournalInUse) else _resume_hint(out)
-    if hint:
-        error.details["remedy"] = " ".join(f"{error.remedy} {hint}".split("\n  ")).strip()
 
 
 def _resume_hint(out: Path, *, raise_cost: bool = False) -> str:

@@ -1,10 +1,10 @@
-"""The runs that one command line asks for: one for each suite, each with an evidence pack of its own."""
+"""The runs that one command line asks for, one for each suite, and what they leave and print."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.config.spec import RunSpec
+    from agent_eval.contracts.conversation_result import ConversationResult
 
 RUNS = "runs"
 """The directory of packs for which `--out` names no place."""
@@ -24,6 +25,7 @@ RESULTS = "results"
 """The directory of packs and reports of suites of conversations for which `--out` names no place."""
 PACK = "pack"
 """Name of a pack beside which the reports on its conversations are written."""
+SCORES, SUMMARY = "_results.json", "_summary.md"
 OUT = "agent_eval.out"
 """Key of the context's `meta`: what `--out` says, or the place that was chosen instead."""
 
@@ -83,35 +85,22 @@ def _chosen_out(paths: Sequence[Path]) -> Path:
     from pathlib import Path
 
     from agent_eval.operations import clock
-    from agent_eval.suites.paths import is_of_conversations
-
-    moment = f"{clock.now(os.environ).astimezone(UTC):%Y%m%d-%H%M%S}"
-    if is_of_conversations(paths[0]):
-        place = Path(RESULTS) / (_suite_name(paths[0]) if len(paths) == 1 else "") / moment
-        places = (folder / PACK if len(paths) == 1 else folder for folder in _numbered(place))
-    else:
-        name = f"{paths[0].stem}-{moment}" if len(paths) == 1 else moment
-        places = (place for place in _numbered(Path(RUNS) / name))
-    return next(place for place in places if not _is_used(place))
-
-
-def _suite_name(path: Path) -> str:
-    """Return the name of a suite of conversations, as the name of a directory."""
+    from agent_eval.operations.resume import journal_path
     from agent_eval.storage.files import readable_name
+    from agent_eval.suites.paths import is_of_conversations
     from agent_eval.suites.reader import open_suite
 
-    return readable_name(open_suite(path).header.dataset_id)
-
-
-def _numbered(place: Path) -> Iterable[Path]:
-    yield place
-    yield from (place.with_name(f"{place.name}-{number}") for number in count(2))
-
-
-def _is_used(place: Path) -> bool:
-    from agent_eval.operations.resume import journal_path
-
-    return os.path.lexists(place) or os.path.lexists(journal_path(place))
+    moment = f"{clock.now(os.environ).astimezone(UTC):%Y%m%d-%H%M%S}"
+    is_alone, pack = len(paths) == 1, ""
+    if not is_of_conversations(paths[0]):
+        place = Path(RUNS) / (f"{paths[0].stem}-{moment}" if is_alone else moment)
+    elif is_alone:
+        place, pack = Path(RESULTS) / readable_name(open_suite(paths[0]).header.dataset_id) / moment, PACK
+    else:
+        place = Path(RESULTS) / moment
+    names = chain([place.name], (f"{place.name}-{number}" for number in count(2)))
+    chosen = (place.with_name(name) / pack for name in names)
+    return next(out for out in chosen if not (os.path.lexists(out) or os.path.lexists(journal_path(out))))
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
@@ -158,3 +147,63 @@ class Results:
 
 def _lines(text: str | Sequence[str]) -> Sequence[str]:
     return text.rstrip("\n").split("\n") if isinstance(text, str) else text
+
+
+def report_conversations(pack: Path, *, debug: bool) -> tuple[dict[str, Any], list[str]]:
+    """Score a run of conversations; write the reports if its pack is in a directory made for them.
+
+    These are results, a summary and a page for each test, beside the pack. What they say is read from the
+    pack, which holds no secret. With `debug`, the pages show the agent's raw responses.
+
+    Returns the figures, for programs; and the lines that people read after the totals.
+    """
+    from agent_eval.operations.run_conversations import conversation_results
+    from agent_eval.reports.conversations import conversation_markdown, percent_text, summary_markdown
+    from agent_eval.storage.atomic import write_file
+    from agent_eval.storage.json import dumps
+    from agent_eval.text.escape import clean
+
+    is_beside, folder, result = pack.name == PACK, pack.parent, conversation_results(pack)
+    figures: dict[str, Any] = {
+        "score": result.score,
+        "pass_rate": result.pass_rate,
+        "error_tests": result.error_tests,
+        "reports": str(folder) if is_beside else None,
+    }
+    counts = ((result.error_tests, "ended in an error"), (result.not_evaluated, "not evaluated"))
+    left_out = ", ".join(f"{number} {words}" for number, words in counts if number)
+    lines = [f"Score: {percent_text(result.score)}" + (f" (without {left_out})" if left_out else "")]
+    if is_beside:
+        lines.append(f"Reports: {clean(str(folder / SUMMARY), limit=1000)}")
+        by_test: dict[str, list[ConversationResult]] = {}
+        for test in result.tests:
+            by_test.setdefault(test.name, []).append(test)
+        files = file_names(by_test)
+        for name, conversations in by_test.items():
+            page = conversation_markdown(conversations, debug=debug)
+            write_file(folder / files[name], page.encode())
+        write_file(folder / SCORES, dumps(result.to_json(), indent=True))
+        write_file(folder / SUMMARY, summary_markdown(result, files).encode())
+    return figures, lines
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """Name the page of each test: readable, and different also where letter case does not count.
+
+    Example:
+        >>> file_names(["Refund/late?", "refund late", "_summary"])
+        {'Refund/late?': 'Refund-late.md', 'refund late': 'refund-late-2.md', '_summary': 'summary.md'}
+    """
+    from agent_eval.storage.files import readable_name
+
+    files: dict[str, str] = {}
+    used_names: set[str] = set()
+    for name in names:
+        base = readable_name(name)
+        number, chosen = 1, base
+        while chosen.casefold() in used_names:
+            number += 1
+            chosen = f"{base}-{number}"
+        used_names.add(chosen.casefold())
+        files[name] = f"{chosen}.md"
+    return files

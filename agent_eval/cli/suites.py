@@ -13,7 +13,6 @@ from agent_eval.errors import ExitCode, UsageError
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
-    from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
 
 _TESTS_SHOWN = 60
@@ -161,29 +160,23 @@ def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def validation_text(report: ValidationReport) -> list[str]:
     """Describe a validation in lines: the suite, then each problem with its place and remedy."""
-    state = "valid" if report.passed else "not valid"
-    lines = [f"{report.path} is {state}: {_size(report)}."]
+    from agent_eval.text.escape import clean
+
+    if report.format == "aui":
+        size = f"{count(report.case_count, 'test')}, a suite of conversations"
+    else:
+        size = f"{count(report.case_count, 'case')}, schema version {report.schema_version or 'not stated'}"
+    lines = [f"{report.path} is {'valid' if report.passed else 'not valid'}: {size}."]
     for kind, problems, number in (
         ("error", report.errors, report.error_count),
         ("warning", report.warnings, report.warning_count),
     ):
-        lines.extend(_problem_text(kind, problem) for problem in problems)
+        for problem in problems:
+            place = f"line {problem.line}" if problem.line is not None else problem.place
+            lines.append(clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}"))
         if number > len(problems):
             lines.append(f"  … and {count(number - len(problems), f'more {kind}')}")
     return lines
-
-
-def _size(report: ValidationReport) -> str:
-    if report.format == "aui":
-        return f"{count(report.case_count, 'test')}, a suite of conversations"
-    return f"{count(report.case_count, 'case')}, schema version {report.schema_version or 'not stated'}"
-
-
-def _problem_text(kind: str, problem: Problem) -> str:
-    from agent_eval.text.escape import clean
-
-    place = f"line {problem.line}" if problem.line is not None else problem.place
-    return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")
 
 
 @click.command(cls=TableCommand, path="schema show")
@@ -220,11 +213,13 @@ def migrate(
     named = [path for path in (suite, *files, target) if path is not None]
     if len(named) != 2:
         raise click.UsageError("Name the suite to migrate, and the file to write.")
-    migration = migrate_suite(named[0], named[1], target_version or SCHEMA_VERSION)
-    validation = migration.validation
-    emit(
-        output_format,
-        migration.to_json(),
-        lambda _colour: [f"Wrote {migration.target}", *validation_text(validation)],
-    )
+    (source, out), version = named, target_version or SCHEMA_VERSION
+    validation = migrate_suite(source, out, version)
+    payload = {
+        "input": str(source),
+        "output": str(out),
+        "schema_version": version,
+        "validation": validation.to_json(),
+    }
+    emit(output_format, payload, lambda _colour: [f"Wrote {out}", *validation_text(validation)])
     return int(ExitCode.OK if validation.passed else ExitCode.NO)

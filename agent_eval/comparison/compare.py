@@ -305,10 +305,26 @@ def failure_clusters(
             name,
         ),
     )
+    listed = []
+    for name in ranked[:RANKED]:
+        cluster = clusters[name]
+        new, known = cluster.now - cluster.before, cluster.now & cluster.before
+        listed.append(
+            Cluster(
+                cluster=name,
+                judge_id=cluster.judge_id,
+                reason=cut(cluster.reason, KIND_LIMIT),
+                baseline_count=len(cluster.before),
+                candidate_count=len(cluster.now),
+                delta=len(cluster.now) - len(cluster.before),
+                case_ids=[*sorted(new), *sorted(known)][:CASES_PER_CLUSTER],
+                suggested_fix=hint(cluster.judge_id, cluster.failure),
+            )
+        )
     return FailureClusters(
         baseline=_largest({name: len(cluster.before) for name, cluster in clusters.items()}),
         candidate=_largest({name: len(cluster.now) for name, cluster in clusters.items()}),
-        delta_ranked=[_cluster(name, clusters[name]) for name in ranked[:RANKED]],
+        delta_ranked=listed,
     )
 
 
@@ -316,21 +332,6 @@ def _largest(counts: dict[str, int]) -> dict[str, int]:
     ranked = sorted(filter(itemgetter(1), counts.items()), key=lambda each: (-each[1], each[0]))
     rest = sum(count for _, count in ranked[COUNTED:])
     return dict(ranked[:COUNTED]) | ({REST: rest} if rest else {})
-
-
-def _cluster(name: str, failures: _Failures) -> Cluster:
-    return Cluster(
-        cluster=name,
-        judge_id=failures.judge_id,
-        reason=cut(failures.reason, KIND_LIMIT),
-        baseline_count=len(failures.before),
-        candidate_count=len(failures.now),
-        delta=len(failures.now) - len(failures.before),
-        case_ids=[*sorted(failures.now - failures.before), *sorted(failures.now & failures.before)][
-            :CASES_PER_CLUSTER
-        ],
-        suggested_fix=hint(failures.judge_id, failures.failure),
-    )
 
 
 def triage(clusters: FailureClusters) -> Triage:

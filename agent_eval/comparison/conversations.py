@@ -16,7 +16,7 @@ from agent_eval.contracts.comparison import (
 from agent_eval.contracts.conversation import conversation_end
 from agent_eval.contracts.event import MESSAGE, USER
 from agent_eval.contracts.suite import Case
-from agent_eval.contracts.trace import Trace, TraceTurn
+from agent_eval.contracts.trace import TraceTurn
 from agent_eval.contracts.turn_facts import TurnFacts, facts_by_turn
 from agent_eval.contracts.verdict import CaseResultRow, Outcome
 
@@ -48,7 +48,11 @@ def conversation_change(
     ends = [conversation_end(trace) for trace in traces]
     if not any(len(trace.turns) > 1 or end is not None for trace, end in zip(traces, ends, strict=True)):
         return None
-    spoken = [_spoken_turns(case, trace) for case, trace in zip(cases, traces, strict=True)]
+    spoken: list[dict[int, SpokenTurn]] = [{}, {}]
+    for turns, case, trace in zip(spoken, cases, traces, strict=True):
+        for turn, facts in zip(trace.turns, facts_by_turn(trace), strict=True):
+            user, agent = spoken_texts(case, turn)
+            turns[turn.number] = SpokenTurn(user=user, agent=agent, actions=_actions(facts))
     return ConversationChange(
         case_id=cases[1].case_id,
         baseline_turns=len(spoken[0]),
@@ -104,14 +108,6 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _spoken_turns(case: Case, trace: Trace) -> dict[int, SpokenTurn]:
-    spoken = {}
-    for turn, facts in zip(trace.turns, facts_by_turn(trace), strict=True):
-        user, agent = spoken_texts(case, turn)
-        spoken[turn.number] = SpokenTurn(user=user, agent=agent, actions=_actions(facts))
-    return spoken
-
-
 def spoken_texts(case: Case, turn: TraceTurn) -> tuple[str, str]:
     """Read what the user and what the agent said in a turn; of the user also what the case states."""
     events = turn.trace.events
@@ -158,17 +154,18 @@ def _paired(before: Mapping[int, SpokenTurn], now: Mapping[int, SpokenTurn]) -> 
         was, is_now = (side or nothing for side in sides)
         users = cut_together(was.user, is_now.user, limit=TEXT_LIMIT)
         agents = cut_together(was.agent, is_now.agent, limit=TEXT_LIMIT)
-        old, new = (_cut(*side) for side in zip(sides, users, agents, strict=True))
-        differs = sides[0] != sides[1]
-        pairs.append(TurnPair(number=number, baseline=old, candidate=new, differs=differs))
+        old, new = (
+            None
+            if side is None
+            else SpokenTurn(
+                user=user,
+                agent=agent,
+                actions=[cut(action, ACTION_LIMIT) for action in side.actions[:ACTIONS_LIMIT]],
+            )
+            for side, user, agent in zip(sides, users, agents, strict=True)
+        )
+        pairs.append(TurnPair(number=number, baseline=old, candidate=new, differs=sides[0] != sides[1]))
     return pairs
-
-
-def _cut(turn: SpokenTurn | None, user: str, agent: str) -> SpokenTurn | None:
-    if turn is None:
-        return None
-    actions = [cut(action, ACTION_LIMIT) for action in turn.actions[:ACTIONS_LIMIT]]
-    return SpokenTurn(user=user, agent=agent, actions=actions)
 
 
 def cut_together(before: str, now: str, *, limit: int) -> tuple[str, str]:

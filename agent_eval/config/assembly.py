@@ -100,10 +100,7 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
 
 
 def refuse_without_agent(
-    asked: Iterable[Option],
-    *,
-    spell: Callable[[Option], str],
-    origin: Callable[[Option], str] = lambda _: "",
+    asked: Iterable[Option], *, spell: Callable[[Option], str], origin: Callable[[Option], str] = lambda _: ""
 ) -> None:
     """Refuse options that are for running an agent, where none is named.
 

@@ -102,7 +102,7 @@ OF_OTHER_COMMANDS: Mapping[str, str] = {
 
 COMMANDS: Mapping[str, str] = {
     "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "
-    "shields.io's endpoint badge draws it (https://shields.io/badges/endpoint-badge).",
+    "shields.io's endpoint badge draws it (https://shields.io/badges/endpoint-badge)."
 }
 """By command, as it is typed after `agent-eval`."""
 

@@ -126,49 +126,43 @@ class ProjectFile:
         return cls._of(content or {}, source, rows, data.decode("utf-8", "replace"), lenient=lenient)
 
     @classmethod
-    def of_settings(cls, stated: Iterable[str], rows: Iterable[Option]) -> ProjectFile:
-        """Read the values of `--set`, each `KEY=VALUE` with a value in YAML; a later one wins.
-
-        Raises:
-            UsageError: One has no `=`, or an unknown key.
-        """
-        read = cls()
-        for text in stated:
-            key, equals, value = text.partition("=")
-            if not (equals and key.strip()):
-                raise UsageError(
-                    f"--set {text[:80]!r} is not KEY=VALUE.",
-                    remedy="Write it as --set limits.case.seconds=60.",
-                    field="set",
-                )
-            content: Any = parse_yaml(value.encode(), source=f"--set {key}") if value.strip() else None
-            for part in reversed(key.strip().split(".")):
-                content = {part: content}
-            read.texts |= cls._of(content, "--set", rows, "", lenient=False).texts
-        return read
-
-    @classmethod
     def stated(
         cls, settings: Iterable[str], labels: Iterable[str], model: str | None, rows: Iterable[Option]
     ) -> dict[str, str]:
         """Read `--set`, `--label` and `--judge-model`, each of which states keys, as texts by option.
 
+        Values of `--set` are in YAML; a later one wins.
+
         Raises:
             UsageError: One has no `=`, or an unknown key.
         """
-        for label in labels:
-            if "=" not in label or not label.partition("=")[0].strip():
-                raise UsageError(
-                    f"--label {label[:80]!r} is not KEY=VALUE.",
-                    remedy="Write it as --label model=small-1.",
-                    field="label",
-                )
-        named = [
-            f"{LABELS}.{key.strip()}={json.dumps(value)}"
-            for key, _, value in (label.partition("=") for label in labels)
-        ]
-        of_model = [f"judge_model={json.dumps(model)}"] if model else []
-        return cls.of_settings([*settings, *named, *of_model], rows).texts
+        stated: list[tuple[str, Any]] = []
+        for option, example, texts in (
+            ("set", "limits.case.seconds=60", settings),
+            ("label", "model=small-1", labels),
+        ):
+            for text in texts:
+                key, equals, value = text.partition("=")
+                if not (equals and key.strip()):
+                    raise UsageError(
+                        f"--{option} {text[:80]!r} is not KEY=VALUE.",
+                        remedy=f"Write it as --{option} {example}.",
+                        field=option,
+                    )
+                if option == "label":
+                    stated.append((f"{LABELS}.{key.strip()}", value))
+                else:
+                    content = parse_yaml(value.encode(), source=f"--set {key}") if value.strip() else None
+                    stated.append((key.strip(), content))
+        if model:
+            stated.append(("judge_model", model))
+        read: dict[str, str] = {}
+        for key, value in stated:
+            content = value
+            for part in reversed(key.split(".")):
+                content = {part: content}
+            read |= cls._of(content, "--set", rows, "", lenient=False).texts
+        return read
 
     @classmethod
     def _of(

@@ -6,20 +6,17 @@ Only the standard library is imported with this module; it is part of every comm
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
-from agent_eval.config.options import SECRET, Kind, Option
+from agent_eval.config.options import SECRET, Option
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+_NUMBERS = frozenset({"share", "amount", "count", "integer", "seed", "parallel"})
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _MOST_PARALLEL = 256
 _LARGEST_AMOUNT = 1e9
 _LARGEST_WHOLE = 10**18 - 1
-_SEED_BITS = 63
 
 
 class WrongValue(ValueError):
@@ -47,7 +44,9 @@ def parse(option: Option, text: str) -> Any:
         >>> parse(Option("min-pass-rate", "share", "…", ("gate",)), "0.95")
         0.95
     """
-    return _PARSERS[option.kind](option, text)
+    if option.is_listed:
+        return _several(option, text)
+    return _number(option, text) if option.kind in _NUMBERS else _single(option, text)
 
 
 def texts_of(option: Option, value: Any) -> list[str]:
@@ -59,159 +58,92 @@ def texts_of(option: Option, value: Any) -> list[str]:
     return [f"{value:.15g}" if isinstance(value, float) else str(value)]
 
 
-def _text(option: Option, text: str) -> str:
-    if not text.isprintable():
-        is_public = option.kind not in SECRET
-        wanted = "a line of text that can be printed" if is_public else "a single line"
-        raise WrongValue(wanted, may_be_shown=is_public)
-    return text
+def _single(option: Option, text: str) -> Any:
+    kind = option.kind
+    if kind == "path":
+        from pathlib import Path
 
+        return Path(text)
+    if kind == "object":
+        import json
 
-def _url(option: Option, text: str) -> str:
-    if not _text(option, text).lower().startswith(("http://", "https://")):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise WrongValue("a value of JSON") from None
+    if kind == "switch":
+        if text.lower() not in _TRUE | _FALSE:
+            raise WrongValue("true or false")
+        return text.lower() in _TRUE
+    if kind == "choice" and text not in option.choices:
+        raise WrongValue(" or ".join(option.choices))
+    if kind in ("text", "secret", "url"):
+        _refuse_unprintable(option, text)
+    if kind == "url" and not text.lower().startswith(("http://", "https://")):
         raise WrongValue("an address such as https://host/path", may_be_shown="@" not in text)
     return text
 
 
-def _as_it_is(_option: Option, text: str) -> str:
-    return text
-
-
-def _path(_option: Option, text: str) -> Path:
-    from pathlib import Path
-
-    return Path(text)
-
-
-def _choice(option: Option, text: str) -> str:
-    if text not in option.choices:
-        raise WrongValue(" or ".join(option.choices))
-    return text
-
-
-def _switch(_option: Option, text: str) -> bool:
-    word = text.lower()
-    if word not in _TRUE | _FALSE:
-        raise WrongValue("true or false")
-    return word in _TRUE
-
-
-def _share(option: Option, text: str) -> float:
-    return _number(text, 0.0, 1.0, f"a number from 0 to 1, such as {_usual_share(option)}")
-
-
-def _usual_share(option: Option) -> str:
-    """Give a share that suits an option: its default, else a small one for what has an upper limit."""
-    if option.default and float(option.default):
-        return option.default
-    return "0.05" if option.default or option.name.startswith("max-") else "0.95"
-
-
-def _amount(option: Option, text: str) -> float:
-    if option.bounds is not None:
-        least, most = option.bounds
-        return _number(text, least, most, f"a number from {least:g} to {most:g}")
-    smallest_above_0 = math.nextafter(0.0, 1.0)
-    return _number(text, smallest_above_0, _LARGEST_AMOUNT, "a number above 0")
-
-
-def _number(text: str, least: float, most: float, wanted: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+def _number(option: Option, text: str) -> float | str:
+    kind, bounds = option.kind, option.bounds
+    if kind == "parallel" and text == "auto":
+        return text
+    least: float
+    most: float
+    if kind == "share":
+        # A share that suits the option: its default, else a small one for what has an upper limit.
+        usual = "0.05" if option.default or option.name.startswith("max-") else "0.95"
+        if option.default and float(option.default):
+            usual = option.default
+        least, most, wanted = 0.0, 1.0, f"a number from 0 to 1, such as {usual}"
+    elif kind == "amount":
+        least, most = bounds or (math.nextafter(0.0, 1.0), _LARGEST_AMOUNT)
+        wanted = f"a number from {least:g} to {most:g}" if bounds else "a number above 0"
+    elif kind == "seed":
+        least, most, wanted = -(2**63), 2**63 - 1, "a whole number of at most 64 bits"
+    elif kind == "parallel":
+        least, most, wanted = 1, _MOST_PARALLEL, f"auto or a number from 1 to {_MOST_PARALLEL}"
+    else:
+        least, most = bounds or (0 if kind == "count" else 1, _LARGEST_WHOLE)
+        wanted = f"a whole number from {least:g}" + (f" to {most:g}" if bounds else "")
+    number: float = math.nan
+    if kind in ("share", "amount"):
+        with suppress(ValueError):
+            number = float(text)
+    else:
+        digits = text.removeprefix("-") if kind == "seed" else text
+        if digits.isascii() and digits.isdigit() and len(text) <= len(str(-(2**63))):
+            number = int(text)
     if not least <= number <= most:  # nor is NaN
         raise WrongValue(wanted)
     return number
 
 
-def _whole(option: Option, text: str) -> int:
-    least, most = option.bounds or (0 if option.kind == "count" else 1, _LARGEST_WHOLE)
-    wanted = f"a whole number from {least:g}" + (f" to {most:g}" if option.bounds else "")
-    if not (_is_digits(text) and len(text) <= len(str(_LARGEST_WHOLE)) and least <= int(text) <= most):
-        raise WrongValue(wanted)
-    return int(text)
-
-
-def _seed(_option: Option, text: str) -> int:
-    is_short = _is_digits(text.removeprefix("-")) and len(text) <= len(str(-(2**_SEED_BITS)))
-    if not (is_short and -(2**_SEED_BITS) <= int(text) < 2**_SEED_BITS):
-        raise WrongValue(f"a whole number of at most {_SEED_BITS + 1} bits")
-    return int(text)
-
-
-def _parallel(_option: Option, text: str) -> int | str:
-    if text == "auto":
-        return text
-    if not (_is_digits(text) and len(text) <= 3 and 1 <= int(text) <= _MOST_PARALLEL):
-        raise WrongValue(f"auto or a number from 1 to {_MOST_PARALLEL}")
-    return int(text)
-
-
-def _is_digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
-
-
-def _lines(option: Option, text: str) -> tuple[str, ...]:
-    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
-    if option.choices and not set(lines) <= set(option.choices):
+def _several(option: Option, text: str) -> tuple[Any, ...]:
+    kind = option.kind
+    separated = text.replace(",", "\n") if kind in ("list", "variables") else text
+    items = tuple(line.strip() for line in separated.splitlines() if line.strip())
+    if option.choices and not set(items) <= set(option.choices):
         raise WrongValue(" or ".join(option.choices))
-    return lines
-
-
-def _list(option: Option, text: str) -> tuple[str, ...]:
-    return tuple(_text(option, item) for item in _lines(option, text.replace(",", "\n")))
-
-
-def _variables(option: Option, text: str) -> tuple[str, ...]:
-    names = _list(option, text)
-    if not all(map(_may_name_a_variable, names)):
-        raise WrongValue("the name of an environment variable", may_be_shown=False)
-    return names
-
-
-def _headers(option: Option, text: str) -> tuple[tuple[str, str], ...]:
-    headers = []
-    for line in _lines(option, text):
-        name, separator, variable = (part.strip() for part in line.partition("="))
-        if not (separator and name and _may_name_a_variable(variable)):
+    if kind == "headers":
+        pairs = [tuple(part.strip() for part in item.partition("=")[::2]) for item in items]
+        if not all(name and _may_name_a_variable(variable) for name, variable in pairs):
             raise WrongValue("of the form NAME=VARIABLE, such as Authorization=MY_KEY", may_be_shown=False)
-        headers.append((name, variable))
-    return tuple(headers)
+        return tuple(pairs)
+    if kind in ("list", "variables"):
+        for item in items:
+            _refuse_unprintable(option, item)
+    if kind == "variables" and not all(map(_may_name_a_variable, items)):
+        raise WrongValue("the name of an environment variable", may_be_shown=False)
+    return items
 
 
-def _object(_option: Option, text: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise WrongValue("a value of JSON") from None
+def _refuse_unprintable(option: Option, text: str) -> None:
+    if not text.isprintable():
+        is_public = option.kind not in SECRET
+        wanted = "a line of text that can be printed" if is_public else "a single line"
+        raise WrongValue(wanted, may_be_shown=is_public)
 
 
 def _may_name_a_variable(name: str) -> bool:
     return name != "" and not any(char in "=\0" or char.isspace() for char in name)
-
-
-_PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
-    "text": _text,
-    "id": _as_it_is,
-    "path": _path,
-    "url": _url,
-    "secret": _text,
-    "private key": _as_it_is,
-    "script": _as_it_is,
-    "choice": _choice,
-    "switch": _switch,
-    "share": _share,
-    "amount": _amount,
-    "count": _whole,
-    "integer": _whole,
-    "seed": _seed,
-    "parallel": _parallel,
-    "lines": _lines,
-    "list": _list,
-    "variables": _variables,
-    "headers": _headers,
-    "object": _object,
-}

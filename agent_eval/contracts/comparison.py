@@ -67,6 +67,17 @@ class ConversationChange(Contract):
         """The first turn that differs; None if all are the same."""
         return next((turn for turn in self.turns if turn.differs), None)
 
+    def worse(self, judge_id: str) -> list[CriterionChange]:
+        """Select a judge's criteria that got worse, or that it decides for the first time, not as passed."""
+        return [
+            each
+            for each in self.criteria
+            if each.judge_id == judge_id
+            and not each.advisory
+            and each.candidate is not Outcome.PASSED
+            and each.candidate is not each.baseline
+        ]
+
 
 class Metric(Contract):
     """A figure in both runs. `delta` is candidate minus baseline; null where one side has no figure."""

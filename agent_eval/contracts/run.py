@@ -188,14 +188,10 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
-        self.cases.update(other.cases)
         self.hard_fail_cases += other.hard_fail_cases
-        self.failures.update(other.failures)
-        self.fields_not_judged.update(other.fields_not_judged)
-        self.nearly_forbidden.update(other.nearly_forbidden)
-        self.trials.update(other.trials)
-        self.models.update(other.models)
-        self.lost.update(other.lost)
+        counted = ("cases", "failures", "trials", "fields_not_judged", "nearly_forbidden", "lost", "models")
+        for name in counted:
+            getattr(self, name).update(getattr(other, name))
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
 

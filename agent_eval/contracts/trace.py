@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -154,7 +154,38 @@ class TraceTurn:
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:
     """Pair tool calls with their results, as `Trace.calls` describes; linear in the number of events."""
     in_turn = _pair_in_turn(events)
-    return _pair_in_any_order(events) if in_turn is None else in_turn
+    if in_turn is not None:
+        return in_turn
+    calls: list[Event] = []
+    result_of: dict[int, Event] = {}
+    orphans: list[Event] = []
+    # Calls by what a result may name. A call is in several of these queues; one that was answered through
+    # another is passed over when it comes to the front.
+    waiting: defaultdict[tuple[Any, ...], deque[int]] = defaultdict(deque)
+    for event in events:
+        attempt, call_id, tool = event.attempt, event.call_id, event.tool
+        if event.type == TOOL_CALL:
+            own = [("id", call_id)] if call_id is not None else [("tool, no id", tool), ("any, no id",)]
+            for key in (("any",), ("tool", tool), *own):
+                waiting[attempt, *key].append(len(calls))
+            calls.append(event)
+        elif event.type == TOOL_RESULT:
+            name = ("any",) if tool is None else ("tool", tool)
+            keys = [(attempt, *name)]
+            if call_id is not None:
+                # An id that no open call carries can still answer a call that has none.
+                keys = [(attempt, "id", call_id), (attempt, f"{name[0]}, no id", *name[1:])]
+            place = None
+            for queue in map(waiting.__getitem__, keys):
+                while queue and place is None:
+                    first = queue.popleft()
+                    place = None if first in result_of else first
+            if place is None:
+                orphans.append(event)
+            else:
+                result_of[place] = event
+    paired = [ToolCall(call, result_of.get(place)) for place, call in enumerate(calls)]
+    return paired + [ToolCall(None, orphan) for orphan in orphans]
 
 
 def _pair_in_turn(events: Sequence[Event]) -> list[ToolCall] | None:
@@ -182,65 +213,3 @@ def _pair_in_turn(events: Sequence[Event]) -> list[ToolCall] | None:
     if pending is not None:
         pairs.append(ToolCall(pending, None))
     return pairs
-
-
-def _pair_in_any_order(events: Sequence[Event]) -> list[ToolCall]:
-    calls: list[Event] = []
-    result_of: dict[int, Event] = {}
-    orphans: list[Event] = []
-    waiting = _OpenCalls()
-    for event in events:
-        if event.type == TOOL_CALL:
-            waiting.add(len(calls), event)
-            calls.append(event)
-        elif event.type == TOOL_RESULT:
-            position = waiting.take(event)
-            if position is None:
-                orphans.append(event)
-            else:
-                result_of[position] = event
-    paired = [ToolCall(call, result_of.get(position)) for position, call in enumerate(calls)]
-    return paired + [ToolCall(None, orphan) for orphan in orphans]
-
-
-class _OpenCalls:
-    """Calls that wait for a result, looked up by id, by tool or by age in constant time.
-
-    Every call is in several queues. One that was answered through another queue is dropped when it comes to
-    the front.
-    """
-
-    def __init__(self) -> None:
-        self._queues: dict[tuple[Any, ...], deque[int]] = {}
-        self._answered: set[int] = set()
-
-    def add(self, position: int, call: Event) -> None:
-        keys: list[tuple[Any, ...]] = [("any", call.attempt), ("tool", call.attempt, call.tool)]
-        if call.call_id is None:
-            keys += [("any, no id", call.attempt), ("tool, no id", call.attempt, call.tool)]
-        else:
-            keys.append(("id", call.attempt, call.call_id))
-        for key in keys:
-            self._queues.setdefault(key, deque()).append(position)
-
-    def take(self, result: Event) -> int | None:
-        """Take out the open call that this result answers; None where there is none."""
-        attempt = result.attempt
-        if result.call_id is None:
-            return self._oldest(("any", attempt) if result.tool is None else ("tool", attempt, result.tool))
-        position = self._oldest(("id", attempt, result.call_id))
-        if position is not None:
-            return position
-        # An id that no open call carries can still answer a call that has none.
-        return self._oldest(
-            ("any, no id", attempt) if result.tool is None else ("tool, no id", attempt, result.tool)
-        )
-
-    def _oldest(self, key: tuple[Any, ...]) -> int | None:
-        queue = self._queues.get(key)
-        while queue:
-            position = queue.popleft()
-            if position not in self._answered:
-                self._answered.add(position)
-                return position
-        return None

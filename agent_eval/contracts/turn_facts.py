@@ -7,7 +7,7 @@ tool calls, `state`, `guardrail`, `handoff` and `error`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,96 +76,73 @@ def facts_by_turn(trace: Trace) -> list[TurnFacts]:
 
 
 def _of_answers(turn: TraceTurn) -> TurnFacts:
-    """Read the facts of a turn of an AUI agent."""
+    """Read the facts of a turn of an AUI agent: what its answers record, together."""
     events = [event for event in turn.trace if AUI in event.attributes]
     answers = [object_of(event.attributes[AUI]) for event in events]
-    infos = [object_of(answer.get("trace_info")) for answer in answers]
-    return TurnFacts(
-        turn.number,
-        events[-1].idx if events else None,
-        tools=_joined(map(_workflows, answers)),
-        params=_joined(map(_params, answers)),
-        rules=_joined(Recorded(_rules(answer), _decisions_missing(answer)) for answer in answers),
-        evaluated=[rule.get("code") for info in infos for rule in _objects(info, "rules_evaluations")],
-        integrations=_joined(map(_integrations, answers)),
-        errors=_joined(map(_error, infos)),
-    )
+    read = [_of_answer(answer) for answer in answers]
+    facts = {}
+    for kind in ("tools", "params", "rules", "integrations", "errors"):
+        records = [each[kind] for each in read] or [Recorded(missing="no answer is recorded")]
+        facts[kind] = Recorded(
+            [value for record in records for value in record.values],
+            next((record.missing for record in records if record.missing), ""),
+            next((record.note for record in records if record.note), ""),
+        )
+    evaluated = [
+        rule.get("code")
+        for answer in answers
+        for rule in _objects(object_of(answer.get("trace_info")), "rules_evaluations")
+    ]
+    return TurnFacts(turn.number, events[-1].idx if events else None, evaluated=evaluated, **facts)
 
 
-def _joined(records: Iterable[Recorded]) -> Recorded:
-    """Join what the answers of a turn record; a turn without answers records nothing."""
-    listed = list(records)
-    if not listed:
-        return Recorded(missing="no answer is recorded")
-    values = [value for record in listed for value in record.values]
-    missing, note = (
-        next((each for each in stated if each), "")
-        for stated in ([record.missing for record in listed], [record.note for record in listed])
-    )
-    return Recorded(values, missing, note)
+def _of_answer(answer: Mapping[str, Any]) -> dict[str, Recorded]:
+    """Read what one answer of an AUI agent records, by the kind of fact."""
+    info = object_of(answer.get("trace_info"))
+    has_trace, is_v3 = isinstance(answer.get("trace_info"), Mapping), answer.get("api") == AUI_V3
+    not_in_v3 = "this generation of the AUI API does not record "
 
-
-def _workflows(answer: Mapping[str, Any]) -> Recorded:
     stated, names = answer.get("executed_workflows"), executed_workflows(answer)
-    if stated is None:
-        if answer.get("api") == AUI_V3:
-            return Recorded(missing="this generation of the AUI API does not record executed_workflows")
-        if not isinstance(answer.get("trace_info"), Mapping):
-            return Recorded(missing="executed_workflows is not recorded")
-        return Recorded(note="no workflows are named")
-    return Recorded(names, "" if stated in (names, *names) else "executed_workflows does not hold names")
+    tools = Recorded(names, "" if stated in (names, *names) else "executed_workflows does not hold names")
+    if stated is None and is_v3:
+        tools = Recorded(missing=f"{not_in_v3}executed_workflows")
+    elif stated is None:
+        missing = "" if has_trace else "executed_workflows is not recorded"
+        tools = Recorded((), missing, "no workflows are named" if has_trace else "")
 
+    # An answer whose trace has no understanding extracted nothing.
+    params = Recorded(missing="extracted_params is not recorded")
+    if has_trace and isinstance(info.get("understanding", {}), Mapping | None):
+        extracted = object_of(info.get("understanding")).get("extracted_params")
+        if isinstance(extracted, Mapping):
+            params = Recorded([extracted])
+        elif extracted is None and not is_v3:
+            params = Recorded()
 
-def _params(answer: Mapping[str, Any]) -> Recorded:
-    """Read what was extracted; an answer whose trace has no understanding extracted nothing."""
-    info = answer.get("trace_info")
-    if isinstance(info, Mapping) and isinstance(info.get("understanding", {}), Mapping | None):
-        params = object_of(info.get("understanding")).get("extracted_params")
-        if isinstance(params, Mapping):
-            return Recorded([params])
-        if params is None and answer.get("api") != AUI_V3:
-            return Recorded()
-    return Recorded(missing="extracted_params is not recorded")
+    # A trace without any decision is of a turn in which none was taken.
+    is_listed = has_trace and isinstance(info.get("decisions", []), list | None)
+    missing = "" if is_listed else "decisions are not recorded"
+    decisions = _objects(info, "decisions")
+    codes = [object_of(decision.get("rule")).get("code") for decision in decisions]
+    integrations = []
+    for decision in decisions:
+        if decision.get("type") == "call_integration":
+            called = object_of(decision.get("integration"))
+            status = called.get("status_code")
+            problem = "it has no status" if status is None else f"its status is {status!r}"
+            is_success = type(status) in (int, float) and status == 200
+            integrations.append(Integration(called.get("code"), "" if is_success else problem))
 
-
-def _error(info: Mapping[str, Any]) -> Recorded:
-    response = info.get("response")
-    if not isinstance(response, Mapping):
-        return Recorded(missing="response is not recorded")
-    return Recorded([response.get("type") == "error"])
-
-
-def _decisions_missing(answer: Mapping[str, Any]) -> str:
-    """Say why decisions are not known; a trace without any is of a turn in which none was taken."""
-    info = answer.get("trace_info")
-    if isinstance(info, Mapping) and isinstance(info.get("decisions", []), list | None):
-        return ""
-    return "decisions are not recorded"
-
-
-def _decisions(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return _objects(object_of(answer.get("trace_info")), "decisions")
-
-
-def _rules(answer: Mapping[str, Any]) -> list[Any]:
-    codes = [object_of(decision.get("rule")).get("code") for decision in _decisions(answer)]
-    return [code for code in codes if code is not None]
-
-
-def _integrations(answer: Mapping[str, Any]) -> Recorded:
-    decisions = [each for each in _decisions(answer) if each.get("type") == "call_integration"]
-    called = [object_of(decision.get("integration")) for decision in decisions]
-    missing = _decisions_missing(answer)
-    if answer.get("api") == AUI_V3:
-        missing = missing or "this generation of the AUI API does not record integrations"
-    return Recorded([Integration(each.get("code"), _integration_problem(each)) for each in called], missing)
-
-
-def _integration_problem(integration: Mapping[str, Any]) -> str:
-    status = integration.get("status_code")
-    if type(status) in (int, float) and status == 200:
-        return ""
-    return "it has no status" if status is None else f"its status is {status!r}"
+    errors = Recorded(missing="response is not recorded")
+    if isinstance(response := info.get("response"), Mapping):
+        errors = Recorded([response.get("type") == "error"])
+    return {
+        "tools": tools,
+        "params": params,
+        "rules": Recorded([code for code in codes if code is not None], missing),
+        "integrations": Recorded(integrations, missing or (f"{not_in_v3}integrations" if is_v3 else "")),
+        "errors": errors,
+    }
 
 
 def _objects(info: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -38,8 +38,10 @@ SIMULATED = "agent_eval.simulated"
 class Session:
     """The turns of one attempt so far.
 
-    `has_own_time` says whether the last turn had a time limit of its own, shorter than what was left of the
-    attempt's.
+    Attributes:
+        result: The turns as one attempt, whose output is that of the last turn.
+        has_own_time: Whether the last turn had a time limit of its own, shorter than what was left of the
+            attempt's.
     """
 
     def __init__(self, task: Task) -> None:
@@ -48,7 +50,7 @@ class Session:
         self._inputs: list[Any] = []
         self._history: list[dict[str, Any]] = []
         self._call_ids: set[str] = set()
-        self._sum = AttemptResult([])
+        self.result = AttemptResult([])
         self.has_own_time = False
 
     @property
@@ -56,15 +58,10 @@ class Session:
         """Number of turns that were asked."""
         return len(self._inputs)
 
-    @property
-    def failure(self) -> FailureKind | None:
-        """Why the agent failed in its last turn; None if it did not."""
-        return self._sum.failure
-
     def next_task(self, turn: CaseTurn, *, seconds: float | None = None) -> Task:
         """Make the task of the next turn, with `seconds` for it; None for what is left of the attempt."""
         self._inputs.append(turn.input)
-        done, limits = self._sum, self.task.limits
+        done, limits = self.result, self.task.limits
         spent = {
             "seconds": done.seconds,
             "steps": done.steps,
@@ -93,14 +90,18 @@ class Session:
         """Add what the agent did in the turn whose task was made last; return the turn's events."""
         answer = {"assistant_output": result.output, "tool_calls": result.tool_calls}
         self._history.append({"input": self._inputs[-1], **answer})
-        before = self._sum
+        before, seconds = self.result, self.task.limits.seconds
         events = self._events(result.events, simulated)
         artifacts = {f"turn-{self.turns}-{name}": data for name, data in result.artifacts.items()}
-        self._sum = replace(
+        problem = f"in turn {self.turns}: {result.problem}" if result.problem else ""
+        if result.failure is FailureKind.TIMEOUT and seconds is not None and not self.has_own_time:
+            # Its words speak of the turn's share of the limit.
+            problem = f"did not end within {seconds:g} s, in turn {self.turns}"
+        self.result = replace(
             result,
             events=[*before.events, *events],
             tool_calls=[*before.tool_calls, *result.tool_calls],
-            problem=self._problem(result),
+            problem=problem,
             seconds=before.seconds + result.seconds,
             retries=before.retries + result.retries,
             steps=before.steps + result.steps,
@@ -120,23 +121,12 @@ class Session:
             renamed[wanted] = unique
         self._call_ids.update(filter(None, renamed.values()))
         numbered = []
-        for place, event in enumerate(events, start=len(self._sum.events)):
+        for place, event in enumerate(events, start=len(self.result.events)):
             update: dict[str, Any] = {"idx": place, "turn": self.turns, "call_id": renamed[event.call_id]}
             if simulated and event.actor == "user":
                 update["attributes"] = {**event.attributes, SIMULATED: True}
             numbered.append(event.model_copy(update=update))
         return numbered
-
-    def _problem(self, result: AttemptResult) -> str:
-        """Return a failure's words, which speak of the turn's share of a limit, for the whole attempt."""
-        seconds = self.task.limits.seconds
-        if result.failure is FailureKind.TIMEOUT and seconds is not None and not self.has_own_time:
-            return f"did not end within {seconds:g} s, in turn {self.turns}"
-        return f"in turn {self.turns}: {result.problem}" if result.problem else ""
-
-    def result(self) -> AttemptResult:
-        """Return the turns as one attempt, whose output is that of the last turn."""
-        return self._sum
 
 
 _REASONS = {
@@ -210,11 +200,11 @@ def _attempt_turns(agent: Agent, task: Task, surroundings: Surroundings) -> Atte
             turn_task = session.next_task(turn, seconds=turn.timeout)
             with within(turn.timeout):
                 session.add(agent.attempt(turn_task, surroundings))
-            if session.failure is not None:
+            if session.result.failure is not None:
                 break
     finally:
         agent.end_session(session.session_id)
-    return session.result()
+    return session.result
 
 
 class _Conversation:
@@ -237,7 +227,10 @@ class _Conversation:
             self._user.written = 0
 
     def hold(self) -> AttemptResult:
-        """Hold the conversation from its beginning; return it as one attempt, whose last event is its end."""
+        """Hold the conversation from its beginning; return it as one attempt, whose last event is its end.
+
+        A failed simulated user or a cancelled run is no failure of the agent.
+        """
         self._begin()
         try:
             for turn in self._turns:
@@ -248,8 +241,24 @@ class _Conversation:
                     break
         finally:
             self._agent.end_session(self._session.session_id)
-        assert self._end is not None, "the last turn ends the conversation"
-        return self._result(self._end)
+        end, result = self._end, self._session.result
+        assert end is not None, "the last turn ends the conversation"
+        event = Event(
+            idx=len(result.events),
+            ts=self._surroundings.clocks.stamp(),
+            actor="environment",
+            type=CONVERSATION_END,
+            output=end.to_json(),
+            turn=max(end.turn, 1),
+            attempt=self._task.attempt,
+        )
+        result = replace(result, events=[*result.events, event])
+        if end.reason is EndReason.SIMULATOR_ERROR:
+            problem = f"the simulated user {end.words}"
+            return replace(result, failure=FailureKind.SIMULATOR_ERROR, problem=problem)
+        if end.reason is EndReason.CANCELLED:
+            return replace(result, failure=FailureKind.INFRASTRUCTURE, problem="the run was ended")
+        return result
 
     def _simulated(self, turn: CaseTurn) -> CaseTurn | None:
         """Have the user say something; None where that ends the conversation."""
@@ -262,7 +271,7 @@ class _Conversation:
             with within(TURN_SECONDS if turn.timeout is None else turn.timeout):
                 message = self._user.next_message(self._exchanges)
         except SimulatorError as error:
-            self._end_by(EndReason.SIMULATOR_ERROR, words=error.problem)
+            self._end_by(EndReason.SIMULATOR_ERROR, words=str(error))
             return None
         if not message.text:
             assert message.ends is not None
@@ -284,7 +293,7 @@ class _Conversation:
         if not reasons and self._setting.cancelled():  # no flag of a conversation that ended by itself
             reasons = [EndReason.CANCELLED]
         if reasons:
-            self._end_by(reasons[0], flags=reasons[1:], words=self._session.result().problem)
+            self._end_by(reasons[0], flags=reasons[1:], words=self._session.result.problem)
 
     def _check(self, failure: FailureKind | None, events: Sequence[Event]) -> Iterator[EndReason]:
         """Yield every reason to end now; the first one counts."""
@@ -314,26 +323,6 @@ class _Conversation:
         }
         known = {name: value for name, value in fields.items() if value or name == "turn"}
         self._end = ConversationEnd.model_validate(known)
-
-    def _result(self, end: ConversationEnd) -> AttemptResult:
-        """Return all turns as one attempt. A failed simulated user or a cancelled run is no fault of it."""
-        result = self._session.result()
-        event = Event(
-            idx=len(result.events),
-            ts=self._surroundings.clocks.stamp(),
-            actor="environment",
-            type=CONVERSATION_END,
-            output=end.to_json(),
-            turn=max(end.turn, 1),
-            attempt=self._session.task.attempt,
-        )
-        result = replace(result, events=[*result.events, event])
-        if end.reason is EndReason.SIMULATOR_ERROR:
-            problem = f"the simulated user {end.words}"
-            return replace(result, failure=FailureKind.SIMULATOR_ERROR, problem=problem)
-        if end.reason is EndReason.CANCELLED:
-            return replace(result, failure=FailureKind.INFRASTRUCTURE, problem="the run was ended")
-        return result
 
 
 def planned_turns(case: Case) -> list[CaseTurn]:

@@ -112,12 +112,8 @@ _SHORTEST_LEAK = 40
 class SimulatorError(Exception):
     """The simulated user wrote nothing that can be said, or its model gave no reply.
 
-    `problem` says why, in words that follow "the simulated user".
+    Its text says why, in words that follow "the simulated user".
     """
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +206,12 @@ class SimulatedUser:
                     remedy=failure.remedy or "Check its key and its name.",
                 ) from None
             self.use.add(reply)
-            text, ends = _parsed(reply.text)
-            problem = self._problem_of(reply, (text, ends), exchanges)
+            message = _parsed(reply.text)
+            problem = self._problem_of(reply, message, exchanges)
             if problem is None:
                 self._simulation.model.keep(self._request(exchanges, 0, None), reply)
                 self.written += 1
-                return UserMessage(text, ends)
+                return message
         raise SimulatorError(str(problem))
 
     def _request(self, exchanges: Sequence[Exchange], attempt: int, problem: str | None) -> ModelRequest:
@@ -247,13 +243,13 @@ class SimulatedUser:
         )
 
     def _problem_of(
-        self, reply: ModelReply, message: tuple[str, EndReason | None], exchanges: Sequence[Exchange]
+        self, reply: ModelReply, message: UserMessage, exchanges: Sequence[Exchange]
     ) -> str | None:
         """Say why a reply cannot be said; None if it can."""
-        text, ends = message
+        text = message.text
         if reply.finish in STOPPED_SHORT or reply.finish is Finish.UNKNOWN:
             return f"was cut off or refused to reply ({reply.stop_reason})"
-        if not text and ends is None:
+        if not text and message.ends is None:
             return "wrote nothing"
         if not text and not exchanges:
             return "stopped before the agent had answered anything"
@@ -268,7 +264,7 @@ class SimulatedUser:
         return None
 
 
-def _parsed(reply: str) -> tuple[str, EndReason | None]:
+def _parsed(reply: str) -> UserMessage:
     """Read message and end from an object, with any text around it; or from a text that is the message."""
     text, ends = without_thoughts(reply), None
     try:
@@ -286,7 +282,7 @@ def _parsed(reply: str) -> tuple[str, EndReason | None]:
             ends = _ENDS.get(str(reason), EndReason.STOP)
     if STOP_TOKEN in text:
         text, ends = text.replace(STOP_TOKEN, " "), ends or EndReason.STOP
-    return text.strip(), ends
+    return UserMessage(text.strip(), ends)
 
 
 def _plain(text: str) -> str:

@@ -148,12 +148,11 @@ class Context:
 
 @dataclass(frozen=True)
 class Defect:
-    """One way to be worse, by its name in `--defect`.
+    """One way to be worse.
 
     `caught_by` are the strict checks that can see it; none where only a model or a human can.
     """
 
-    name: str
     does: str
     caught_by: frozenset[str]
     apply: Callable[[Answer, Context], Answer]
@@ -163,75 +162,72 @@ def _workflows(answer: Answer, to_a_human: bool) -> list[str]:
     return [name for name in answer.workflows if name.startswith(FORWARDING) == to_a_human]
 
 
-_ROWS: Mapping[str, tuple[str, str, Callable[[Answer, Context], Answer]]] = {
-    "never-escalates": (
+DEFECTS: Mapping[str, Defect] = {
+    "never-escalates": Defect(
         "hands nothing over to a human",
-        "escalated",
+        frozenset({"escalated"}),
         lambda answer, _: replace(answer, workflows=_workflows(answer, to_a_human=False)),
     ),
-    "escalates-when-lost": (
+    "escalates-when-lost": Defect(
         "hands over to a human what it does not understand",
-        "not_escalated",
+        frozenset({"not_escalated"}),
         lambda answer, of: replace(answer, workflows=[*answer.workflows, *([FORWARDING] * of.is_lost)]),
     ),
-    "runs-no-workflows": (
+    "runs-no-workflows": Defect(
         "says things, and does nothing",
-        "tool_used",
+        frozenset({"tool_used"}),
         lambda answer, _: replace(answer, workflows=_workflows(answer, to_a_human=True)),
     ),
-    "runs-forbidden-workflows": (
+    "runs-forbidden-workflows": Defect(
         "runs workflows that the case forbids",
-        "tool_not_used",
+        frozenset({"tool_not_used"}),
         lambda answer, of: replace(answer, workflows=list(dict.fromkeys((*of.workflows, *answer.workflows)))),
     ),
-    "forgets-parameters": (
+    "forgets-parameters": Defect(
         "keeps nothing of what the user says",
-        "param_exists param_equals",
+        frozenset({"param_exists", "param_equals"}),
         lambda answer, _: replace(answer, params={}),
     ),
-    "misreads-parameters": (
+    "misreads-parameters": Defect(
         "understands something else",
-        "param_equals",
+        frozenset({"param_equals"}),
         lambda answer, _: replace(answer, params=dict.fromkeys(answer.params, "something-else")),
     ),
-    "invents-parameters": (
+    "invents-parameters": Defect(
         "knows things that the user did not say",
-        "param_not_exists",
+        frozenset({"param_not_exists"}),
         lambda answer, of: replace(answer, params={**dict.fromkeys(of.params, INVENTED), **answer.params}),
     ),
-    "skips-rules": ("applies no rule", "rule_triggered", lambda answer, _: replace(answer, rules=[])),
-    "applies-forbidden-rules": (
+    "skips-rules": Defect(
+        "applies no rule", frozenset({"rule_triggered"}), lambda answer, _: replace(answer, rules=[])
+    ),
+    "applies-forbidden-rules": Defect(
         "applies rules that do not hold",
-        "rule_not_triggered",
+        frozenset({"rule_not_triggered"}),
         lambda answer, of: replace(answer, rules=[*answer.rules, *of.rules]),
     ),
-    "integrations-down": (
+    "integrations-down": Defect(
         "gets HTTP 500 from every integration",
-        "integration_called",
+        frozenset({"integration_called"}),
         lambda answer, _: replace(answer, status=500),
     ),
-    "hides-errors": (
+    "hides-errors": Defect(
         "says that all is done where something failed",
-        "escalated_due_to_error",
+        frozenset({"escalated_due_to_error"}),
         lambda answer, _: replace(answer, text="All done!", is_error=False) if answer.is_error else answer,
     ),
-    "errors-when-lost": (
+    "errors-when-lost": Defect(
         "answers with an error what it does not understand",
-        "not_escalated_due_to_error",
+        frozenset({"not_escalated_due_to_error"}),
         lambda answer, of: replace(answer, is_error=answer.is_error or of.is_lost),
     ),
-    "rude": (
+    "rude": Defect(
         "is impolite, and does everything right",
-        "",
+        frozenset(),
         lambda answer, _: replace(answer, text=f"{answer.text} Not my problem: stop bothering me."),
     ),
 }
-"""What each defect does, the checks that see it, and how it changes an answer."""
-
-DEFECTS: Mapping[str, Defect] = {
-    name: Defect(name, does, frozenset(caught_by.split()), apply)
-    for name, (does, caught_by, apply) in _ROWS.items()
-}
+"""Ways to be worse, by their names in `--defect`."""
 
 _NAMES = {"tool_not_used": "toolName", "param_not_exists": "paramName", "rule_not_triggered": "ruleCode"}
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.tools import check_tools
-from agent_eval.contracts import Case, CaseResult
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.conversation.loop import planned_turns
@@ -33,7 +34,7 @@ from agent_eval.engine.journaled_suite import (
     record_trial,
 )
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.scheduler import Scheduler
 from agent_eval.engine.shard import refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
@@ -195,60 +196,57 @@ class _AgentRun:
                     remedy="Run again from the start.",
                     file=str(self._journal.path),
                 )
-            check_record(record, str(self._journal.path))
+            result = check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
             if number in self._slots.places:
                 continue
             self._use.add(Costs.of_record(record).total)
-            result = CaseResult.model_validate(record["result"])
             if not is_repeated(result, record["trace"]):
                 self._slots.places[number] = line.offset, line.digest
-                self._count(loaded_trial(number, record), resumed=True)
+                self._count(loaded_trial(number, record, result), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
         """Run the trials that the journal does not have, until a limit, an outage or the caller ends it."""
+        elsewhere = self._plan.elsewhere
         with ThreadPool(_MOST_THREADS if self._adaptive is not None else self._places) as threads:
-
-            def start_here(number: int) -> Future[FinishedTrial | None]:
-                return threads.submit(self._run_trial, number)
-
-            work = Work(
-                start=start_here if self._plan.elsewhere is None else self._start_elsewhere,
+            trials = Scheduler(
+                journal=self._journal,
+                start=partial(self._start, threads if elsewhere is None else elsewhere),
                 numbers=self._missing(),
                 places=self._places,
                 may_start=self._use.may_start if self._plan.limits.cost_usd is not None else None,
                 adaptive=self._adaptive,
                 on_recorded=self._count_recorded,
             )
-            self._run_all(Scheduler(work, self._journal), on_progress, stop)
+
+            def tick() -> None:
+                on_progress(self._progress(trials.in_flight))
+                self._stop_if_due(trials, stop)
+                if elsewhere is not None:
+                    elsewhere.cluster.check_alive()
+
+            ended = False
+            try:
+                trials.run(tick)
+                ended = not self._stopped
+            except BaseException as error:
+                if not self._interrupted.is_set():  # otherwise trials in progress had their moment
+                    self._interrupted.set()
+                    with suppress(Exception):  # the first error counts
+                        trials.settle()
+                # The executor of a cluster may raise anything for a trial that it did not run.
+                if elsewhere is None or isinstance(error, AgentEvalError) or not isinstance(error, Exception):
+                    raise
+                raise NotEvaluable(
+                    f"trials were not run by the cluster: {type(error).__name__}: {error}"[:1000],
+                    remedy="Look at the workers' logs; then run the rest with --resume.",
+                ) from error
+            finally:
+                if not ended:
+                    self._abandoned.set()
         if self._slots.missing:
             self._stopped = self._stopped or self._outage.in_words
         on_progress(self._progress(0))
-
-    def _run_all(
-        self, trials: Scheduler, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
-    ) -> None:
-        def tick() -> None:
-            on_progress(self._progress(trials.in_flight))
-            self._stop_if_due(trials, stop)
-            if self._plan.elsewhere is not None:
-                self._plan.elsewhere.cluster.check_alive()
-
-        ended = False
-        try:
-            trials.run(tick)
-            ended = not self._stopped
-        except BaseException as error:
-            if not self._interrupted.is_set():  # otherwise trials in progress had their moment
-                self._interrupted.set()
-                with suppress(Exception):  # the first error counts
-                    trials.settle()
-            if self._plan.elsewhere is not None and isinstance(error, Exception):
-                raise _lost_by_cluster(error) from error
-            raise
-        finally:
-            if not ended:
-                self._abandoned.set()
 
     def _stop_if_due(self, trials: Scheduler, stop: Callable[[], str]) -> None:
         if not self._stopped and (reached := self._use.reached() or self._outage.in_words):
@@ -269,22 +267,27 @@ class _AgentRun:
         return replace(progress, damaged=self._journal.damaged, notes=self._notes)
 
     def _missing(self) -> Iterator[int]:
-        for number in self._order():
-            if self._use.is_spent() or self._outage.in_words:
-                return
-            if number not in self._slots.places:
-                yield number
-
-    def _order(self) -> Iterable[int]:
-        """Return all trials in the order in which they are started.
+        """Yield the trials in the order in which they are started.
 
         Every case has its first trial before any has its second; but a run that may end at its limit
         finishes one case after the other, so that there are whole ones.
         """
         cases, every = self._slots.cases, range(len(self._slots))
-        if self._plan.limits == RunLimits():
-            return every
-        return (number for position in range(cases) for number in every[position::cases])
+        in_order: Iterable[int] = every
+        if self._plan.limits != RunLimits():
+            in_order = (number for position in range(cases) for number in every[position::cases])
+        for number in in_order:
+            if self._use.is_spent() or self._outage.in_words:
+                return
+            if number not in self._slots.places:
+                yield number
+
+    def _start(self, place: ThreadPool | Elsewhere, number: int) -> Future[FinishedTrial | None]:
+        if isinstance(place, ThreadPool):
+            return place.submit(self._run_trial, number)
+        raw = self._suite.document.case_at(number % self._slots.cases).raw
+        task = raw, TrialNumber(number, self._slots.cases), place.cluster.versions
+        return place.cluster.executor.submit(place.run, *task)
 
     def _run_trial(self, number: int) -> FinishedTrial | None:
         if self._use.is_spent() or self._outage.in_words:
@@ -296,14 +299,6 @@ class _AgentRun:
         if done is not None:
             self._count_ended(done)
         return done
-
-    def _start_elsewhere(self, number: int) -> Future[FinishedTrial | None]:
-        assert self._plan.elsewhere is not None
-        raw, place = self._suite.document.case_at(number % self._slots.cases).raw, number
-        elsewhere = self._plan.elsewhere
-        return elsewhere.cluster.executor.submit(
-            elsewhere.run, raw, TrialNumber(place, self._slots.cases), elsewhere.cluster.versions
-        )
 
     def _count_ended(self, done: FinishedTrial) -> None:
         """Count what is known as soon as a trial ends: what it cost, and whether it is lost."""
@@ -350,7 +345,9 @@ class _AgentRun:
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""
-        stopped = self._stop_reason() if self._slots.missing else ""
+        stopped = ""
+        if self._slots.missing:  # for a limit, with the cost of trials that finished since
+            stopped = self._stopped if self._is_ended_by_caller else self._use.reached() or self._stopped
         if changed := self._journal.restore(self._slots.finished()):
             raise RecordsChanged(self._journal.path, changed)
         document = ExecutedDocument(self._suite.document, self._slots, self._journal.path, self._plan.policy)
@@ -362,10 +359,6 @@ class _AgentRun:
         is_interrupted = bool(stopped) and self._is_ended_by_caller
         outage = stopped if self._outage.in_words else ""
         return Execution(suite, stopped, self._progress(0), is_interrupted, outage)
-
-    def _stop_reason(self) -> str:
-        """Return why the run ended; for a limit, with the cost of trials that finished since."""
-        return self._stopped if self._is_ended_by_caller else self._use.reached() or self._stopped
 
 
 _MOST_NAMED = 8
@@ -379,16 +372,6 @@ def _unseen_note(names: Sequence[str]) -> str:
     return (
         f"The agent's program does not see {', '.join(first)}{and_more}, which {verb} set here. If it needs "
         f"them: --agent-env {','.join(first)}"
-    )
-
-
-def _lost_by_cluster(error: Exception) -> AgentEvalError:
-    """Make the error of a trial that the cluster did not run; the executor may raise anything for it."""
-    if isinstance(error, AgentEvalError):
-        return error
-    return NotEvaluable(
-        f"trials were not run by the cluster: {type(error).__name__}: {error}"[:1000],
-        remedy="Look at the workers' logs; then run the rest with --resume.",
     )
 
 
@@ -407,10 +390,16 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
         for raw_case, case in suite.read(shard):
             ids.append(case.case_id)
             refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
-            check_tools(case)
-            _refuse_commands(case, plan, suite)
-            _refuse_unable(case, plan, suite)
-            _refuse_without_user(case, plan, suite)
+            CaseTools(case)  # refuses malformed answers
+            if (reason := _why_unrunnable(case, plan)) is not None:
+                problem, remedy, place = reason
+                raise InvalidInput(
+                    f"{suite.path}: case {case.case_id!r} has {problem}",
+                    remedy=remedy,
+                    file=str(suite.path),
+                    case_id=case.case_id,
+                    **place,
+                )
             if redactor.finds(case.case_id.encode()):
                 raise InvalidInput(
                     f"{suite.path}: a case_id contains the value of a secret variable",
@@ -421,40 +410,25 @@ def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -
     refuse_duplicates(suite, ids)
 
 
-def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
-    """Refuse a case whose own commands the operator did not allow; recorded traces need none."""
-    if not (case.setup or case.teardown) or plan.commands is not None or plan.agent.replays:
-        return
-    raise InvalidInput(
-        f"{suite.path}: case {case.case_id!r} has a setup or teardown command, which is not allowed to run",
-        remedy="Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
-        file=str(suite.path),
-        case_id=case.case_id,
-        field="setup" if case.setup else "teardown",
-    )
+def _why_unrunnable(case: Case, plan: TrialPlan) -> tuple[str, str, Mapping[str, str]] | None:
+    """Say what a case has that this run cannot do, the remedy, and the field of the case; None for nothing.
 
-
-def _refuse_unable(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
-    """Refuse a case that asks for something that the agent's interface cannot carry."""
+    Recorded traces need neither commands nor a user.
+    """
+    if (case.setup or case.teardown) and plan.commands is None and not plan.agent.replays:
+        return (
+            "a setup or teardown command, which is not allowed to run",
+            "Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
+            {"field": "setup" if case.setup else "teardown"},
+        )
     if refused := plan.agent.refuse(case):
-        raise InvalidInput(
-            f"{suite.path}: case {case.case_id!r} has {refused}",
-            remedy="Remove it from the suite, or run another kind of agent.",
-            file=str(suite.path),
-            case_id=case.case_id,
-        )
-
-
-def _refuse_without_user(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
-    """Refuse a conversation with turns of a simulated user, where no model plays it."""
-    if plan.simulation is not None or plan.agent.replays or case.conversation is None:
-        return
-    if any(turn.auto for turn in planned_turns(case)):
-        raise InvalidInput(
-            f"{suite.path}: case {case.case_id!r} has turns of a simulated user, and no model plays it",
-            remedy="Name one with --llm-key or --provider, or give every turn an input and set max_turns to "
+        return refused, "Remove it from the suite, or run another kind of agent.", {}
+    is_played = case.conversation is not None and any(turn.auto for turn in planned_turns(case))
+    if is_played and plan.simulation is None and not plan.agent.replays:
+        return (
+            "turns of a simulated user, and no model plays it",
+            "Name one with --llm-key or --provider, or give every turn an input and set max_turns to "
             "their number.",
-            file=str(suite.path),
-            case_id=case.case_id,
-            field="conversation",
+            {"field": "conversation"},
         )
+    return None

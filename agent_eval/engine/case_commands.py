@@ -39,20 +39,14 @@ class CaseCommands:
 
     def __init__(self, env: Mapping[str, str], *, cwd: Path | None = None, seconds: float) -> None:
         self._env, self._cwd, self._seconds = dict(env), cwd, seconds
-        self._lock = threading.Lock()
-        self._prepared: set[PreparedCase] = set()
+        self.prepared: dict[PreparedCase, None] = {}
+        """Trials that have to be torn down; any thread may add and remove one."""
 
     def prepare(self, case: Case) -> PreparedCase:
         """Register a trial, which has to be torn down from now on."""
         prepared = PreparedCase(case, self)
-        with self._lock:
-            self._prepared.add(prepared)
+        self.prepared[prepared] = None
         return prepared
-
-    def forget(self, prepared: PreparedCase) -> None:
-        """Forget a trial that has been torn down."""
-        with self._lock:
-            self._prepared.discard(prepared)
 
     def run(self, command: str, case: Case, name: str) -> str:
         """Run a command; return why it failed, in words, or an empty text."""
@@ -71,8 +65,7 @@ class CaseCommands:
 
     def close(self) -> None:
         """Tear down the trials that a run left when it was ended, once their agents have ended."""
-        with self._lock:
-            remaining = list(self._prepared)
+        remaining = list(self.prepared)
         if remaining:
             SUPERVISORS.end_children()
         for prepared in remaining:
@@ -102,5 +95,5 @@ class PreparedCase:
                 self._is_over = True
                 if self._case.teardown is not None:
                     self._problem = self._commands.run(self._case.teardown, self._case, "teardown")
-                self._commands.forget(self)
+                self._commands.prepared.pop(self, None)
             return self._problem

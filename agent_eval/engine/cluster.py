@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -104,12 +104,7 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
             raise NotEvaluable(
                 f"the Dask scheduler {address} has no workers", remedy="Start some with `dask worker`."
             )
-        yield Cluster(
-            client.get_executor(pure=False),
-            threads,
-            versions_here(packages),
-            _DaskWatch(client).check_alive,
-        )
+        yield Cluster(client.get_executor(pure=False), threads, versions_here(packages), watch_of(client))
 
 
 def _check(address: str) -> None:
@@ -128,28 +123,24 @@ def _check(address: str) -> None:
         ) from None
 
 
-class _DaskWatch:
-    """Detects that a cluster has lost its workers; Dask itself would wait without end."""
+def watch_of(client: Any, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+    """Return what raises NotEvaluable once the cluster has had no workers for `ALONE_SECONDS`.
 
-    def __init__(self, client: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._clock = client, clock
-        self._alone_since: float | None = None
+    Dask itself would wait without end.
+    """
+    seen = clock()
 
-    def check_alive(self) -> None:
-        """Raise NotEvaluable once the cluster has had no workers for `ALONE_SECONDS`."""
-        try:
-            threads = _threads(self._client)
-        except (OSError, TimeoutError):
-            threads = 0
-        if threads:
-            self._alone_since = None
-            return
-        self._alone_since = self._clock() if self._alone_since is None else self._alone_since
-        if self._clock() - self._alone_since >= ALONE_SECONDS:
+    def check_alive() -> None:
+        nonlocal seen
+        with suppress(OSError, TimeoutError):
+            seen = clock() if _threads(client) else seen
+        if clock() - seen >= ALONE_SECONDS:
             raise NotEvaluable(
                 f"the Dask cluster has had no workers for {ALONE_SECONDS:g} s",
                 remedy="Look at the workers' logs, and start them again.",
             )
+
+    return check_alive
 
 
 def _threads(client: Any) -> int:

@@ -110,8 +110,10 @@ class ExecutedDocument(Document):
             yield executed_case(raw_case, records, self._policy)
 
 
-def check_record(record: Any, file: str) -> None:
-    """Check that a record of a journal is one of a trial; its checksum only says that it was written whole.
+def check_record(record: Any, file: str) -> CaseResult:
+    """Check that a record of a journal is one of a trial, and return its result.
+
+    Its checksum only says that it was written whole.
 
     Raises:
         InvalidInput: It is not: another program wrote it.
@@ -134,6 +136,7 @@ def check_record(record: Any, file: str) -> None:
             remedy="Find out which, then run again from the start with --fresh.",
             file=file,
         )
+    return result
 
 
 def executed_case(raw_case: RawCase, records: Sequence[dict[str, Any]], policy: CasePolicy) -> RawCase:
@@ -190,10 +193,7 @@ class TrialNumber(NamedTuple):
 
 
 def record_trial(
-    raw: Mapping[str, Any],
-    number: TrialNumber,
-    plan: TrialPlan,
-    redactor: Redactor,
+    raw: Mapping[str, Any], number: TrialNumber, plan: TrialPlan, redactor: Redactor
 ) -> FinishedTrial | None:
     """Run a trial and make its record; None if the run is being ended.
 
@@ -208,8 +208,8 @@ def record_trial(
         MemoryError: There is no memory left, which is no fault of this trial.
     """
     redactor = redactor.for_case(raw)
+    plan = replace(plan, loop=number.number // number.cases + 1)
     try:
-        plan = replace(plan, loop=number.number // number.cases + 1)
         with _prepared(raw, plan) as (prepared, failed):
             outcome = run_trial(raw, prepared, lost=failed)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
@@ -217,8 +217,12 @@ def record_trial(
         return None
     except (AgentEvalError, MemoryError):
         raise
-    except Exception as error:
-        outcome = _failed(raw, plan, error)
+    except Exception as error:  # its attempts cannot be recorded
+        simple = replace(
+            plan, tools=CaseTools, max_repairs=0, interrupted=lambda: False, abandoned=lambda: False
+        )
+        outcome = run_trial(raw, simple, lost=unforeseen(error))
+        outcome.attempts.artifacts[f"attempt-0-{TRACEBACK}"] = traceback_of(error)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
 
 
@@ -241,26 +245,13 @@ def _prepared(raw: Mapping[str, Any], plan: TrialPlan) -> Iterator[tuple[TrialPl
         trial.tear_down()
 
 
-def _failed(raw: Mapping[str, Any], plan: TrialPlan, error: Exception) -> TrialOutcome:
-    """Make the outcome of a trial whose attempts cannot be recorded."""
-    simple = replace(
-        plan,
-        tools=CaseTools,
-        max_repairs=0,
-        interrupted=lambda: False,
-        abandoned=lambda: False,
-    )
-    outcome = run_trial(raw, simple, lost=unforeseen(error))
-    return replace(outcome, artifacts={f"attempt-0-{TRACEBACK}": traceback_of(error)})
-
-
 def finished_trial(
     number: int, cases: int, case_id: str, outcome: TrialOutcome, redactor: Redactor
 ) -> FinishedTrial:
     """Make the record of a trial, without secrets. Its number is `trial * cases + position`."""
     trial, position = divmod(number, cases)
-    row, calls = result_row(outcome.result), outcome.calls
-    costs, retries = outcome.use.costs, outcome.retries
+    attempts, row, calls = outcome.attempts, result_row(outcome.result), outcome.attempts.calls.rows()
+    costs, retries = attempts.use.costs, attempts.retries
     record = {
         "position": position,
         "trial": trial,
@@ -271,12 +262,12 @@ def finished_trial(
         COSTS: asdict(costs),
         "retries": retries,
     }
-    if outcome.artifacts:
-        record[ARTIFACTS] = _encoded_artifacts(outcome.artifacts, redactor)
+    if attempts.artifacts:
+        files = storable({name: redactor.redact(data) for name, data in attempts.artifacts.items()})
+        record[ARTIFACTS] = {name: b64encode(data).decode() for name, data in files.items()}
     if calls:
         record["calls"] = calls
-    unanswered = unanswered_calls(outcome.recorded["trace"], TOOL_ANSWER_SOURCE)
-    if unanswered:
+    if unanswered := unanswered_calls(outcome.recorded["trace"], TOOL_ANSWER_SOURCE):
         record[UNANSWERED] = unanswered
     line = encode(record)
     if redactor.may_find_in_json(line):
@@ -286,12 +277,6 @@ def finished_trial(
         line = encode({**record, "calls": calls} if calls else record)
     loss = loss_of(outcome.result)
     return FinishedTrial(number, outcome.result.outcome.value, costs, retries, calls, line, unanswered, loss)
-
-
-def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
-    """Encode a trial's artifacts for its record in the journal, without secrets."""
-    artifacts_to_store = storable({name: redactor.redact(data) for name, data in artifacts.items()})
-    return {name: b64encode(data).decode() for name, data in artifacts_to_store.items()}
 
 
 def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
@@ -307,9 +292,8 @@ def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
     return named if len(records) == 1 else storable(named)
 
 
-def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
+def loaded_trial(number: int, record: Mapping[str, Any], result: CaseResult) -> FinishedTrial:
     """Make what the run counts of a trial from its record."""
-    result = CaseResult.model_validate(record["result"])
     return FinishedTrial(
         number,
         result.outcome.value,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -24,9 +25,9 @@ AHEAD = 64
 Ended = Future[FinishedTrial | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What a `Scheduler` does.
+@dataclass(kw_only=True)
+class Scheduler:
+    """Runs trials. The thread that calls `run` alone writes the journal: many records share one sync.
 
     Attributes:
         start: Starts a trial; its result is None if the run is being ended.
@@ -38,19 +39,15 @@ class Work:
         on_recorded: Called with each trial once its record is on disk, and with the record's offset.
     """
 
+    journal: Journal
     start: Callable[[int], Ended]
     numbers: Iterator[int]
     places: int
-    may_start: Callable[[int], bool] | None
-    adaptive: AdaptiveLimit | None
     on_recorded: Callable[[FinishedTrial, int], None]
+    may_start: Callable[[int], bool] | None = None
+    adaptive: AdaptiveLimit | None = None
 
-
-class Scheduler:
-    """Runs trials. The thread that calls `run` alone writes the journal: many records share one sync."""
-
-    def __init__(self, work: Work, journal: Journal) -> None:
-        self._work, self._journal = work, journal
+    def __post_init__(self) -> None:
         self._running: set[Ended] = set()
         self._ended: SimpleQueue[Ended] = SimpleQueue()
         self._unwritten: list[FinishedTrial] = []
@@ -105,50 +102,42 @@ class Scheduler:
             is_over = self._is_stopped and not (self._running or self._unwritten)
             if is_over or now >= self._deadline:
                 return
-            self._collect(max(0.0, min(next_tick, self._deadline) - now))
+            with suppress(Empty):
+                self._take(self._ended.get(timeout=max(0.0, min(next_tick, self._deadline) - now)))
+                while True:
+                    self._take(self._ended.get_nowait())
             self._write()
             if time.monotonic() >= next_tick:
                 tick()
                 next_tick = time.monotonic() + TICK_SECONDS
 
     def _places(self) -> int:
-        return self._work.places if self._work.adaptive is None else self._work.adaptive.current()
+        return self.places if self.adaptive is None else self.adaptive.current()
 
     def _start_more(self) -> None:
-        work = self._work
         while not self._is_stopped:
             # Where a limit counts what is in progress, nothing waits: it may have to stay.
-            is_exact = work.may_start is not None or work.adaptive is not None
+            is_exact = self.may_start is not None or self.adaptive is not None
             most, running = self._places() + (0 if is_exact else AHEAD), len(self._running)
             if running >= most:
                 return
-            if work.may_start is not None and not work.may_start(running):
+            if self.may_start is not None and not self.may_start(running):
                 self._is_stopped |= not running
                 return
-            if work.adaptive is not None and not work.adaptive.take():
+            if self.adaptive is not None and not self.adaptive.take():
                 return
-            number = next(work.numbers, None)
+            number = next(self.numbers, None)
             if number is None:
                 self._is_stopped = True
                 self._give_back()
                 return
-            future = work.start(number)
+            future = self.start(number)
             self._running.add(future)
             future.add_done_callback(self._ended.put)
 
     def _give_back(self) -> None:
-        if self._work.adaptive is not None:
-            self._work.adaptive.give_back()
-
-    def _collect(self, seconds: float) -> None:
-        """Take the trials that have ended; wait for the first of them."""
-        try:
-            future = self._ended.get(timeout=seconds)
-            while True:
-                self._take(future)
-                future = self._ended.get_nowait()
-        except Empty:
-            return
+        if self.adaptive is not None:
+            self.adaptive.give_back()
 
     def _take(self, future: Ended) -> None:
         self._running.discard(future)
@@ -170,11 +159,11 @@ class Scheduler:
             return
         batch = list(self._unwritten)
         try:
-            offset = self._journal.append_lines([done.line for done in batch])
+            offset = self.journal.append_lines([done.line for done in batch])
         except Exception as error:
             self._error = error
             raise
         del self._unwritten[: len(batch)]
         for done in batch:
-            self._work.on_recorded(done, offset)
+            self.on_recorded(done, offset)
             offset += len(done.line)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -89,16 +88,11 @@ def score_suite(
             with closing(_outcomes(job, judges, cluster)) as outcomes:
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
-            stated = _with_redactions(config, merged)
-            sealer.seal(stated.to_json(), summary.to_json(), complete=complete)
+            if merged.redacted_cases:
+                stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
+                config = config.model_copy(update={"execution_config": stated})
+            sealer.seal(config.to_json(), summary.to_json(), complete=complete)
     return summary
-
-
-def _with_redactions(config: RunConfig, merged: _MergedShards) -> RunConfig:
-    if not merged.redacted_cases:
-        return config
-    stated = config.execution_config.with_redactions(merged.redacted_cases, merged.redactions)
-    return config.model_copy(update={"execution_config": stated})
 
 
 def _outcomes(
@@ -108,7 +102,7 @@ def _outcomes(
     if cluster is not None:
         yield from _score_at_once(job, judges, _on_cluster(job, cluster))
     elif (number := _processes_for(job, judges)) > 1:
-        with forked_processes(number, _begin_to_score, job, judges) as pool:
+        with forked_processes(number, _forked.append, (job, judges)) as pool:
             yield from _score_at_once(job, judges, _in_processes(pool, number))
     else:
         for shard in job.suite.shards:
@@ -202,14 +196,6 @@ class ShardDocument(Document):
 
 
 @dataclass(frozen=True)
-class ScoredShard:
-    """Result of a task: the outcome of a shard, and its files by their paths in the pack."""
-
-    outcome: ShardOutcome
-    files: Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
 class _Workers:
     """An executor that scores shards.
 
@@ -221,8 +207,8 @@ class _Workers:
     """
 
     at_once: int
-    submit: Callable[[Shard], Future[ScoredShard] | None]
-    receive: Callable[[Future[ScoredShard], Shard], ShardOutcome]
+    submit: Callable[[Shard], Future[ShardOutcome] | None]
+    receive: Callable[[Future[ShardOutcome], Shard], ShardOutcome]
     check_alive: Callable[[], None] = lambda: None
 
 
@@ -239,7 +225,7 @@ def _score_at_once(
         NotEvaluable: A task was lost, or a worker has other versions installed.
     """
     shards = iter(job.suite.shards)
-    running: dict[Future[ScoredShard], Shard] = {}
+    running: dict[Future[ShardOutcome], Shard] = {}
     try:
         while True:
             while len(running) < 2 * workers.at_once and (shard := next(shards, None)) is not None:
@@ -268,23 +254,19 @@ _forked: list[tuple[ScoringJob, Sequence[Judge]]] = []
 """What a forked process scores: it has it from the process that it was forked from."""
 
 
-def _begin_to_score(job: ScoringJob, judges: Sequence[Judge]) -> None:
-    _forked.append((job, judges))
-
-
-def _score_forked(shard: Shard) -> ScoredShard:
+def _score_forked(shard: Shard) -> ShardOutcome:
     [(job, judges)] = _forked
-    return ScoredShard(_sendable(score_shard(job, judges, shard)), {})
+    return _sendable(score_shard(job, judges, shard))
 
 
 def _in_processes(pool: Executor, number: int) -> _Workers:
-    def submit(shard: Shard) -> Future[ScoredShard]:
+    def submit(shard: Shard) -> Future[ShardOutcome]:
         with _said_of(shard):
             return pool.submit(_score_forked, shard)
 
-    def receive(future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
+    def receive(future: Future[ShardOutcome], shard: Shard) -> ShardOutcome:
         with _said_of(shard):
-            return future.result().outcome
+            return future.result()
 
     return _Workers(number, submit, receive)
 
@@ -306,11 +288,34 @@ def _cases_of(shard: Shard) -> str:
 
 
 def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
-    def submit(shard: Shard) -> Future[ScoredShard] | None:
-        task = _task(job, shard)
-        return None if task is None else cluster.executor.submit(score_task, task, shard, cluster.versions)
+    def submit(shard: Shard) -> Future[ShardOutcome] | None:
+        try:
+            cases = list(job.suite.document.read(shard))
+        except AgentEvalError:
+            return None
+        suite = SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header)
+        return cluster.executor.submit(score_task, replace(job, suite=suite), shard, cluster.versions)
 
-    return _Workers(cluster.at_once, submit, partial(_received, job), cluster.check_alive)
+    def receive(future: Future[ShardOutcome], shard: Shard) -> ShardOutcome:
+        try:
+            outcome = future.result()
+        except AgentEvalError:
+            raise
+        # The executor may raise anything for a lost task: worker killed, connection lost, nothing installed.
+        except Exception as error:
+            words = f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"
+            raise NotEvaluable(
+                words[:1000],
+                remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
+            ) from error
+        for path, data in outcome.files.items():
+            place = job.target.root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_unsynced(place, data)
+        outcome.files = {}
+        return outcome
+
+    return _Workers(cluster.at_once, submit, receive, cluster.check_alive)
 
 
 def _sendable(outcome: ShardOutcome) -> ShardOutcome:
@@ -320,7 +325,7 @@ def _sendable(outcome: ShardOutcome) -> ShardOutcome:
     return outcome
 
 
-def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ScoredShard:
+def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ShardOutcome:
     """Score a shard into a temporary directory, and return the files. Runs on a worker of the cluster.
 
     Raises:
@@ -332,34 +337,6 @@ def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]
         target = replace(job.target, root=root)
         target.prepare()
         outcome = _sendable(score_shard(replace(job, target=target), job.plan.load(), shard))
-        written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
-        return ScoredShard(
-            outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
-        )
-
-
-def _task(job: ScoringJob, shard: Shard) -> ScoringJob | None:
-    """Make the job for one shard; None if its cases cannot be read."""
-    try:
-        cases = list(job.suite.document.read(shard))
-    except AgentEvalError:
-        return None
-    return replace(job, suite=SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header))
-
-
-def _received(job: ScoringJob, future: Future[ScoredShard], shard: Shard) -> ShardOutcome:
-    try:
-        scored = future.result()
-    except AgentEvalError:
-        raise
-    # The executor may raise anything for a lost task: worker killed, connection lost, package not installed.
-    except Exception as error:
-        raise NotEvaluable(
-            f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"[:1000],
-            remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
-        ) from error
-    for path, data in scored.files.items():
-        place = job.target.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_unsynced(place, data)
-    return scored.outcome
+        written = [path for path in root.rglob("*") if path.is_file() and outcome.error is None]
+        outcome.files = {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
+        return outcome

@@ -118,6 +118,7 @@ class ShardOutcome:
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
         error: The error that ended the shard; None if it was scored.
+        files: What another machine wrote, by paths in the pack.
     """
 
     index: int
@@ -127,6 +128,7 @@ class ShardOutcome:
     redactions: int = 0
     written: WrittenShard | None = None
     error: AgentEvalError | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def score_shard(job: ScoringJob, judges: Sequence[Judge], shard: Shard) -> ShardOutcome:
@@ -163,33 +165,25 @@ def _pending_cases(
     job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
 ) -> Iterator[_Pending]:
     """Read the cases of a shard in suite order, each with the function that returns its result."""
-    cases = _cases(job, judges, shard, outcome)
-    if not ask_models(judges):
-        for raw_case, case in cases:
-            yield raw_case, case, partial(_result_of, job, judges, raw_case, case)
-        return
+
+    def result_of(raw_case: RawCase, case: Case) -> CaseResult:
+        return raw_case.result or judge_trials(judges, case, case.recorded, job.plan.case_policy)
+
+    at_once = 2 * JUDGED_AT_ONCE if ask_models(judges) else 0
     waiting: deque[_Pending] = deque()
     with ThreadPool(JUDGED_AT_ONCE) as pool:
-        for raw_case, case in cases:
-            # A copy: the case is written as it was read, whatever judges do to it meanwhile.
-            judged = pool.submit(partial(_result_of, job, judges, raw_case, case.model_copy(deep=True)))
-            waiting.append((raw_case, case, judged.result))
-            if len(waiting) > 2 * JUDGED_AT_ONCE:
+        for raw_case, case in job.suite.read(shard):
+            outcome.ids.append(case.case_id)
+            refuse_unjudgeable(judges, raw_case, case, job.suite.path)
+            if at_once:
+                # A copy: the case is written as it was read, whatever judges do to it meanwhile.
+                judging = pool.submit(result_of, raw_case, case.model_copy(deep=True)).result
+            else:
+                judging = partial(result_of, raw_case, case)
+            waiting.append((raw_case, case, judging))
+            if len(waiting) > at_once:
                 yield waiting.popleft()
         yield from waiting
-
-
-def _cases(
-    job: ScoringJob, judges: Sequence[Judge], shard: Shard, outcome: ShardOutcome
-) -> Iterator[tuple[RawCase, Case]]:
-    for raw_case, case in job.suite.read(shard):
-        outcome.ids.append(case.case_id)
-        refuse_unjudgeable(judges, raw_case, case, job.suite.path)
-        yield raw_case, case
-
-
-def _result_of(job: ScoringJob, judges: Sequence[Judge], raw_case: RawCase, case: Case) -> CaseResult:
-    return raw_case.result or judge_trials(judges, case, case.recorded, job.plan.case_policy)
 
 
 def refuse_unjudgeable(judges: Sequence[Judge], raw_case: RawCase, case: Case, file: Path) -> None:

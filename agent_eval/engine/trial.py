@@ -106,25 +106,6 @@ class Recorded(TypedDict):
     metadata: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TrialOutcome:
-    """Result of `run_trial`.
-
-    Attributes:
-        recorded: The fields that the trial adds to its case.
-        result: The verdicts.
-        calls: Calls of live tools, for a cassette.
-        artifacts: Files by name; the name begins with the attempt.
-    """
-
-    recorded: Recorded
-    result: CaseResult
-    use: TrialUse
-    retries: int
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    artifacts: dict[str, bytes] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class Attempts:
     """The attempts of one trial so far.
@@ -142,22 +123,37 @@ class Attempts:
     retries: int = 0
 
     def add(
-        self, task: Task, attempt: AttemptResult, recorded: Sequence[dict[str, Any]], price: Price
+        self, task: Task, attempt: AttemptResult, calls: Sequence[dict[str, Any]], plan: TrialPlan
     ) -> None:
-        """Add an attempt, except for its history entry and its judging."""
-        self.calls.add(recorded)
+        """Add an attempt, except for its judging."""
+        self.calls.add(calls)
         files = attempt.artifacts.items()
         self.artifacts.update((f"attempt-{task.attempt}-{name}", data) for name, data in files)
         self.retries += attempt.retries
-        self.use.add(task.case, Trace(attempt.events), attempt.seconds, price)
+        self.use.add(task.case, Trace(attempt.events), attempt.seconds, plan.price)
+        entry: dict[str, Any] = {"attempt": task.attempt, "mode": task.mode, "response": attempt.response()}
+        failure, problem = attempt.failure, attempt.problem
+        if failure is None and (reached := self.use.reached(plan.limits)) is not None:
+            failure, problem = reached
+        if failure is not None:
+            entry.update(failure=failure.value, problem=problem)
+        if attempt.retries:
+            entry["retries"] = attempt.retries
+        if files:
+            entry["artifacts"] = {name: _end_of(data) for name, data in sorted(files)}
+        self.history.append(entry)
 
 
-def run_trial(
-    raw: Mapping[str, Any],
-    plan: TrialPlan,
-    *,
-    lost: Lost | None = None,
-) -> TrialOutcome:
+@dataclass(frozen=True, slots=True)
+class TrialOutcome:
+    """Result of `run_trial`: the fields that the trial adds to its case, the verdicts, and the attempts."""
+
+    recorded: Recorded
+    result: CaseResult
+    attempts: Attempts
+
+
+def run_trial(raw: Mapping[str, Any], plan: TrialPlan, *, lost: Lost | None = None) -> TrialOutcome:
     """Run one trial of a case.
 
     Args:
@@ -192,22 +188,28 @@ def run_trial(
             or (plan.out_of_time() and attempt.failure is not None)
         ):
             raise Interrupted
-        attempts.add(task, attempt, tools.recorded(), plan.price)
-        attempts.history.append(_entry(task, attempt, attempts.use.reached(plan.limits)))
-        result = _judged(case, attempts.history, attempt.events, plan)
+        attempts.add(task, attempt, tools.recorded(), plan)
+        judged = case.model_copy(update={"trace": attempt.events})
+        result = _judged(judged, attempts.history, plan)
         if result.is_lost and (plan.interrupted() or plan.out_of_time()):
             raise Interrupted  # what judges it was ended
         attempts.use.add_judging(result)
         if "failure" not in attempts.history[-1] and (reached := attempts.use.reached(plan.limits)):
-            attempts.history[-1].update(failure=reached[0].value, problem=reached[1])
-            result = _with_execution(case, attempts.history, attempt.events, plan, result)
-        add_verdicts(attempts.history[-1], result)
-        if _is_last(result, attempt, attempts.use, task.attempt, plan):
+            result = _failed_afterwards(judged, attempts.history, plan, result, reached)
+        _add_verdicts(attempts.history[-1], result)
+        if (
+            result.passed
+            or attempt.failure in _NOTHING_TO_REPAIR
+            or task.attempt >= plan.max_repairs
+            or attempts.use.is_spent(plan.limits)
+        ):
             if (problem := plan.tear_down()) and result.passed:
-                attempts.history[-1].update(failure=FailureKind.ENVIRONMENT.value, problem=problem)
-                result = _with_execution(case, attempts.history, attempt.events, plan, result)
-                add_verdicts(attempts.history[-1], result)
-            return _outcome(attempts, attempt, result, plan)
+                failed = FailureKind.ENVIRONMENT, problem
+                result = _failed_afterwards(judged, attempts.history, plan, result, failed)
+                _add_verdicts(attempts.history[-1], result)
+            metadata = {**_loop_metadata(attempts.history, plan), "loop_passed": result.passed}
+            trace = [event_json(event) for event in attempt.events]
+            return TrialOutcome(Recorded(trace=trace, metadata=metadata), result, attempts)
         if plan.interrupted():
             raise Interrupted
 
@@ -258,14 +260,6 @@ def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:
     )
 
 
-def _outcome(attempts: Attempts, last: AttemptResult, result: CaseResult, plan: TrialPlan) -> TrialOutcome:
-    metadata = {**_loop_metadata(attempts.history, plan), "loop_passed": result.passed}
-    recorded = Recorded(trace=[event_json(event) for event in last.events], metadata=metadata)
-    return TrialOutcome(
-        recorded, result, attempts.use, attempts.retries, attempts.calls.rows(), attempts.artifacts
-    )
-
-
 _NO_LIMITS = TrialLimits()
 
 
@@ -294,40 +288,25 @@ def event_json(event: Event) -> dict[str, Any]:
     return {**fields, **(event.model_extra or {})}
 
 
-def _entry(task: Task, attempt: AttemptResult, reached: tuple[FailureKind, str] | None) -> dict[str, Any]:
-    """Make the entry of an attempt in `metadata.attempt_history`."""
-    entry: dict[str, Any] = {"attempt": task.attempt, "mode": task.mode, "response": attempt.response()}
-    failure, problem = attempt.failure, attempt.problem
-    if failure is None and reached is not None:
-        failure, problem = reached
-    if failure is not None:
-        entry.update(failure=failure.value, problem=problem)
-    if attempt.retries:
-        entry["retries"] = attempt.retries
-    if attempt.artifacts:
-        entry["artifacts"] = {name: _end_of(data) for name, data in sorted(attempt.artifacts.items())}
-    return entry
-
-
 def _end_of(data: bytes) -> str:
     left_out = len(data) - ARTIFACT_BYTES
     text = data[-ARTIFACT_BYTES:].decode("utf-8", "replace")
     return f"[{left_out} bytes left out]\n{text}" if left_out > 0 else text
 
 
-def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan) -> CaseResult:
-    """Judge an attempt. Judges see the case as the evidence will have it."""
-    metadata = {**case.metadata, **_loop_metadata(history, plan)}
-    recorded_case = case.model_copy(update={"metadata": metadata, "trace": events})
-    return judge(plan.judges, recorded_case, recorded_case.recorded)
+def _judged(case: Case, history: list[dict[str, Any]], plan: TrialPlan) -> CaseResult:
+    """Judge the last attempt, whose trace the case has. Judges see it as the evidence will have it."""
+    recorded = case.model_copy(update={"metadata": {**case.metadata, **_loop_metadata(history, plan)}})
+    return judge(plan.judges, recorded, recorded.recorded)
 
 
-def _with_execution(
-    case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan, result: CaseResult
+def _failed_afterwards(
+    case: Case, history: list[dict[str, Any]], plan: TrialPlan, result: CaseResult, failed: Lost
 ) -> CaseResult:
-    """Judge anew how the attempt ended, and nothing that a model would have to be asked about again."""
+    """Fail the last attempt once it is judged: judge anew how it ended, and nothing that a model is asked."""
+    history[-1].update(failure=failed[0].value, problem=failed[1])
     own = [judge for judge in plan.judges if judge.judge_id == EXECUTION]
-    again = _judged(case, history, events, replace(plan, judges=own))
+    again = _judged(case, history, replace(plan, judges=own))
     verdicts = {verdict.judge_id: verdict for verdict in again.verdicts}
     return with_verdicts(result, [verdicts.get(each.judge_id, each) for each in result.verdicts])
 
@@ -340,7 +319,7 @@ def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, 
     }
 
 
-def add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
+def _add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
     """Add to the entry of an attempt what judges say of it."""
     entry.update(passed=result.passed, hard_failed=result.hard_failed)
     entry["verdicts"] = [
@@ -360,16 +339,7 @@ _ENDED_WITH_THE_RUN = (FailureKind.INFRASTRUCTURE, FailureKind.SIMULATOR_ERROR)
 """Failures of an attempt that may only say that the run was being ended."""
 
 _NOTHING_TO_REPAIR = (FailureKind.INFRASTRUCTURE, FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR)
-
-
-def _is_last(result: CaseResult, attempt: AttemptResult, use: TrialUse, number: int, plan: TrialPlan) -> bool:
-    # An agent that could not be reached after all retries has nothing to repair; nor where its user failed.
-    return (
-        result.passed
-        or attempt.failure in _NOTHING_TO_REPAIR
-        or number >= plan.max_repairs
-        or use.is_spent(plan.limits)
-    )
+"""Failures for which an agent can do nothing: it was not reached after all retries, or its user failed."""
 
 
 def _shareable_history(history: list[dict[str, Any]], case: Case, plan: TrialPlan) -> list[dict[str, Any]]:
@@ -377,21 +347,16 @@ def _shareable_history(history: list[dict[str, Any]], case: Case, plan: TrialPla
     if plan.share_expected_output or case.metadata.get(SHARE_EXPECTED_OUTPUT) is True:
         return history
     expected = [case.expected_output, *(turn.expected_output for turn in case.turns)]
-    secrets = [form for value in expected for form in _forms(value)]
-    return [
-        {**entry, "verdicts": [_without(verdict, secrets) for verdict in entry["verdicts"]]}
-        for entry in history
+    secrets = [
+        value if isinstance(value, str) and value else canonical_json(value).decode()
+        for value in expected
+        if value is not None
     ]
-
-
-def _forms(expected: Any) -> list[str]:
-    """List the texts by which a reason might quote the expected output."""
-    if expected is None:
-        return []
-    return [expected] if isinstance(expected, str) and expected else [canonical_json(expected).decode()]
-
-
-def _without(verdict: dict[str, Any], secrets: list[str]) -> dict[str, Any]:
-    if any(secret in verdict["reason"] for secret in secrets):
-        return {**verdict, "reason": _WITHHELD}
-    return verdict
+    shareable = []
+    for entry in history:
+        verdicts = [
+            {**each, "reason": _WITHHELD} if any(text in each["reason"] for text in secrets) else each
+            for each in entry["verdicts"]
+        ]
+        shareable.append({**entry, "verdicts": verdicts})
+    return shareable

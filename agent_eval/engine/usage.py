@@ -114,7 +114,10 @@ class TrialUse:
         self.steps += sum(event.type == TOOL_CALL or event.is_message for event in trace.events)
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
         used = None
-        if any(_may_have_use(event) for event in trace.events):
+        if any(
+            event.usage is not None or event.cost_usd is not None or not _NO_USE.issuperset(event.attributes)
+            for event in trace.events
+        ):
             used = spent(case, trace, price)
             counts = [used.figures["input_tokens"], used.figures["output_tokens"]]
             if tokens := [number for number in counts if number is not None]:
@@ -162,10 +165,6 @@ class TrialUse:
             and used >= limit
             for name in _UNITS
         )
-
-
-def _may_have_use(event: Event) -> bool:
-    return event.usage is not None or event.cost_usd is not None or not _NO_USE.issuperset(event.attributes)
 
 
 _UNITS = {

@@ -52,25 +52,17 @@ def storable(artifacts: Mapping[str, bytes]) -> dict[str, bytes]:
         if len(stored) >= MAX_ARTIFACTS or len(artifacts[name]) > limit < MAX_ARTIFACT_BYTES:
             left_out.append(safe)
             continue
-        stored[safe] = _end_of(artifacts[name], limit)
-        room -= len(stored[safe])
+        data = artifacts[name]
+        if len(data) > limit:
+            end = limit - 100
+            data = b"[%d bytes left out]\n" % (len(data) - end) + data[-end:]
+        stored[safe] = data
+        room -= len(data)
     if left_out:
-        stored[LEFT_OUT] = _left_out(left_out)
+        lines = ["There was no room for these artifacts:", *left_out[:_NAMED_LEFT_OUT]]
+        lines += [f"and {len(left_out) - _NAMED_LEFT_OUT} more"] * (len(left_out) > _NAMED_LEFT_OUT)
+        stored[LEFT_OUT] = ("\n".join(lines) + "\n").encode()
     return stored
-
-
-def _end_of(data: bytes, limit: int) -> bytes:
-    if len(data) <= limit:
-        return data
-    end = limit - 100
-    return b"[%d bytes left out]\n" % (len(data) - end) + data[-end:]
-
-
-def _left_out(names: list[str]) -> bytes:
-    listed = names[:_NAMED_LEFT_OUT]
-    more = len(names) - len(listed)
-    lines = ["There was no room for these artifacts:", *listed, *([f"and {more} more"] if more else [])]
-    return ("\n".join(lines) + "\n").encode()
 
 
 def in_order(case_id: str, artifacts: Mapping[str, bytes]) -> list[tuple[str, bytes]]:

@@ -86,7 +86,10 @@ def write_output(path: Path, data: bytes) -> None:
         derived = DerivedManifest(
             run_manifest_sha256=seal.manifest_sha256, files=[entries[name] for name in sorted(entries)]
         )
-        aside = _aside(pack)
+        aside = None
+        with suppress(OSError):  # beside the pack, so that a killed process leaves no partial file in it
+            if os.access(pack.parent, os.W_OK) and pack.parent.stat().st_dev == pack.stat().st_dev:
+                aside = pack.parent
         listed, list_path = dumps(derived.to_json(), indent=True), pack / at.DERIVED
         before = read_bytes(target, max_bytes=_LARGEST_KEPT) if relative in seal.derived_files else None
         try:
@@ -97,19 +100,14 @@ def write_output(path: Path, data: bytes) -> None:
                 os.fsync(listing.fileno())
                 write_file(target, data, aside=aside)
         except BaseException:
+            # Undone, unless the list is in place already.
             with suppress(AgentEvalError, OSError):
-                _restore(target, before, list_path, listed)
+                if not list_path.is_file() or list_path.read_bytes() != listed:
+                    if before is None:
+                        target.unlink(missing_ok=True)
+                    else:
+                        write_file(target, before)
             raise
-
-
-def _restore(target: Path, before: bytes | None, list_path: Path, listed: bytes) -> None:
-    """Undo the writing of an output that failed, unless its list is in place already."""
-    if list_path.is_file() and list_path.read_bytes() == listed:
-        return
-    if before is None:
-        target.unlink(missing_ok=True)
-    else:
-        write_file(target, before)
 
 
 def _print(data: bytes) -> None:
@@ -196,15 +194,6 @@ def _exclusive(pack: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _aside(pack: Path) -> Path | None:
-    """Return the directory for partial files: beside the pack, so that a killed process leaves none in it."""
-    parent = pack.parent
-    with suppress(OSError):
-        if os.access(parent, os.W_OK) and parent.stat().st_dev == pack.stat().st_dev:
-            return parent
-    return None
 
 
 def _resolved(path: Path) -> Path:

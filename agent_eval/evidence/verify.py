@@ -68,21 +68,18 @@ def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
         raise invalid_pack(source.name, at.MANIFEST, what, remedy=remedy)
     run_files = _entries(manifest.files, source.name, at.MANIFEST)
     _check_layout(manifest, run_files, source.name)
-    derived = _read_derived(source, sha256)
-    derived_files = _entries(derived.files, source.name, at.DERIVED) if derived else {}
-    _check_no_overlap(run_files, derived_files, source.name)
-    return Seal(manifest, sha256, derived, run_files, derived_files)
-
-
-def _read_derived(source: PackSource, manifest_sha256: str) -> DerivedManifest | None:
-    data = read_limited(source, at.DERIVED, MAX_MANIFEST_BYTES)
-    if data is None:
-        return None
-    derived = parse_contract(DerivedManifest, data, pack=source.name, path=at.DERIVED)
-    if derived.run_manifest_sha256 != manifest_sha256:
+    if (listing := read_limited(source, at.DERIVED, MAX_MANIFEST_BYTES)) is None:
+        return Seal(manifest, sha256, None, run_files, {})
+    derived = parse_contract(DerivedManifest, listing, pack=source.name, path=at.DERIVED)
+    if derived.run_manifest_sha256 != sha256:
         what = "belongs to another run: it names another manifest.json"
         raise invalid_pack(source.name, at.DERIVED, what, remedy=_DERIVED_REMEDY)
-    return derived
+    derived_files = _entries(derived.files, source.name, at.DERIVED)
+    for path in derived_files:
+        if path in run_files or path.split("/", 1)[0] in RUN_PARTS:
+            what = f"lists {path[:200]!r}, which is part of the run"
+            raise invalid_pack(source.name, at.DERIVED, what, remedy=_DERIVED_REMEDY)
+    return Seal(manifest, sha256, derived, run_files, derived_files)
 
 
 def parse_contract(kind: type[_Model], data: bytes, *, pack: str, path: str) -> _Model:
@@ -112,51 +109,35 @@ def _entries(files: Iterable[FileEntry], pack: str, manifest: str) -> dict[str, 
     return entries
 
 
-def _check_no_overlap(run: dict[str, FileEntry], derived: dict[str, FileEntry], pack: str) -> None:
-    for path in derived:
-        if path in run or path.split("/", 1)[0] in RUN_PARTS:
-            what = f"lists {path[:200]!r}, which is part of the run"
-            raise invalid_pack(pack, at.DERIVED, what, remedy=_DERIVED_REMEDY)
-
-
 def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) -> None:
     """Check that the files of the layout are listed, and no others below `cases/`."""
-    expected = set(_compact_files(files) if manifest.layout == "compact" else _case_files(manifest, pack))
-    if manifest.layout == "compact" and manifest.case_directories:
-        raise invalid_pack(pack, at.MANIFEST, "a compact pack has no case directories")
-    for path in (at.CONFIG, at.SUMMARY, at.INDEX, *sorted(expected)):
-        if path not in files:
-            raise invalid_pack(pack, at.MANIFEST, f"does not list {path[:300]}")
     directories = set(manifest.case_directories.values())
+    expected: set[str] = set()
+    allowed: set[str] = set()
     if manifest.layout == "compact":
-        expected.update(at.artifacts_shard(shard) for shard in range(len(expected) // 2))
-    for path in files:
-        if path.startswith(f"{at.CASES}/") and path not in expected and not _is_artifact(path, directories):
-            raise invalid_pack(pack, at.MANIFEST, f"lists {path[:300]}, which belongs to no case")
-
-
-def _compact_files(files: Iterable[str]) -> Iterable[str]:
-    for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in files)):
-        yield at.trajectories_shard(shard)
-        yield at.verdicts_shard(shard)
-
-
-def _case_files(manifest: Manifest, pack: str) -> Iterable[str]:
-    seen: set[str] = set()
+        if directories:
+            raise invalid_pack(pack, at.MANIFEST, "a compact pack has no case directories")
+        for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in files)):
+            expected |= {at.trajectories_shard(shard), at.verdicts_shard(shard)}
+            allowed.add(at.artifacts_shard(shard))
+    places: set[str] = set()
     for case_id, directory in manifest.case_directories.items():
         if check_member_name(directory) or "/" in directory:
             what = f"case {case_id[:200]!r} has the directory {directory[:200]!r}, which is not a plain name"
             raise invalid_pack(pack, at.MANIFEST, what)
-        if same_place(directory) in seen:
+        if same_place(directory) in places:
             raise invalid_pack(pack, at.MANIFEST, f"two cases have the directory {directory[:200]!r}")
-        seen.add(same_place(directory))
-        yield at.trajectory_file(directory)
-        yield at.verdicts_file(directory)
-
-
-def _is_artifact(path: str, directories: set[str]) -> bool:
-    parts = path.split("/")
-    return len(parts) > 3 and parts[1] in directories and parts[2] == at.ARTIFACTS
+        places.add(same_place(directory))
+        expected |= {at.trajectory_file(directory), at.verdicts_file(directory)}
+    for path in (at.CONFIG, at.SUMMARY, at.INDEX, *sorted(expected)):
+        if path not in files:
+            raise invalid_pack(pack, at.MANIFEST, f"does not list {path[:300]}")
+    expected |= allowed
+    for path in files:
+        _, *parts = path.split("/")
+        is_artifact = len(parts) > 2 and parts[0] in directories and parts[1] == at.ARTIFACTS
+        if path.startswith(f"{at.CASES}/") and path not in expected and not is_artifact:
+            raise invalid_pack(pack, at.MANIFEST, f"lists {path[:300]}, which belongs to no case")
 
 
 def verify_files(source: PackSource, seal: Seal) -> None:

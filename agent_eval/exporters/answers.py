@@ -22,10 +22,7 @@ from agent_eval.contracts.trace import ToolCall
 from agent_eval.storage.json import dumps
 
 _OF_AN_ANSWER = frozenset({MESSAGE, REASONING, TOOL_CALL, MODEL_CALL})
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 _MILLISECOND = 1_000_000
 
 
@@ -80,7 +77,7 @@ def answers_of(events: Sequence[Event]) -> Iterator[Answer | Event]:
     """
     current = Answer()
     for event in events:
-        if is_of_answer(event):
+        if event.is_agent and (event.type in _OF_AN_ANSWER or event.is_message):
             if not current.may_have(event):
                 yield current
                 current = Answer()
@@ -89,22 +86,12 @@ def answers_of(events: Sequence[Event]) -> Iterator[Answer | Event]:
         if current.events:
             yield current
             current = Answer()
-        if is_input(event):
+        if event.type == TOOL_RESULT or (event.type == MESSAGE and event.role in (USER, SYSTEM)):
             current.inputs.append(event)
         else:
             yield event
     if current.events or current.inputs:
         yield current
-
-
-def is_of_answer(event: Event) -> bool:
-    """Whether the event is something that the agent's model wrote."""
-    return event.is_agent and (event.type in _OF_AN_ANSWER or event.is_message)
-
-
-def is_input(event: Event) -> bool:
-    """Whether the event is something that the agent's model read."""
-    return event.type == TOOL_RESULT or (event.type == MESSAGE and event.role in (USER, SYSTEM))
 
 
 def input_message(event: Event) -> dict[str, Any]:
@@ -121,21 +108,19 @@ def _output_parts(event: Event) -> list[dict[str, Any]]:
     if event.type == TOOL_CALL:
         call = {"type": "tool_call", "id": event.call_id, "name": event.tool or "", "arguments": event.input}
         return [call]
-    if event.type == MODEL_CALL:
-        return []
-    parts = _content_parts(event)
-    if event.type == REASONING:
-        return [{**part, "type": "reasoning"} if part["type"] == "text" else part for part in parts]
-    return parts
+    parts = _content_parts(event) if event.type != MODEL_CALL else []
+    is_thought = event.type == REASONING
+    return [
+        {**each, "type": "reasoning"} if is_thought and each["type"] == "text" else each for each in parts
+    ]
 
 
 def _content_parts(event: Event) -> list[dict[str, Any]]:
     if event.parts and (event.output if event.is_agent else event.input) is None:
         return [_part(part) for part in event.parts]
     value = event.content
-    if value is None:
-        return []
-    return [{"type": "text", "content": value if isinstance(value, str) else dumps(value).decode()}]
+    text = value if isinstance(value, str) else dumps(value).decode()
+    return [{"type": "text", "content": text}] if value is not None else []
 
 
 def _part(part: ContentPart) -> dict[str, Any]:

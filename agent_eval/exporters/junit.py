@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, VerdictRow
@@ -42,10 +43,15 @@ def junit_lines(pack: Pack) -> Iterator[str]:
 
 def _case_lines(pack: Pack, case: CaseResultRow, index: CaseIndexRow) -> Iterator[str]:
     latency = index["latency_ms"]
+    started_at = None
+    with suppress(ValueError):
+        # JUnit has it local to its offset, without the offset.
+        moment = datetime.fromisoformat(pack.config.started_at)
+        started_at = moment.replace(tzinfo=None, microsecond=0).isoformat()
     attributes = {
         "name": case["case_id"],
         **_counts(case["verdicts"]),
-        "timestamp": _timestamp(pack.config.started_at),
+        "timestamp": started_at,
         "time": None if latency is None else f"{latency / 1000:.3f}",
     }
     yield f"  <testsuite{_attributes(attributes)}>\n    <properties>\n"
@@ -72,43 +78,36 @@ def _properties(pack: Pack, case: CaseResultRow) -> Iterator[tuple[str, object]]
     if len(trials) == 1:
         return
     yield from {"case_policy": case.get("case_policy") or "", "deciding_trial": case["trial"]}.items()
-    for trial in trials:
-        yield f"trial.{trial.number}.outcome", trial.result["outcome"]
-        for verdict in trial.result["verdicts"]:
-            yield f"trial.{trial.number}.{verdict['judge_id']}", verdict["outcome"]
+    for number, trial in trials:
+        yield f"trial.{number}.outcome", trial["outcome"]
+        for verdict in trial["verdicts"]:
+            yield f"trial.{number}.{verdict['judge_id']}", verdict["outcome"]
 
 
 def _verdict_lines(dataset_id: str, verdict: VerdictRow) -> Iterator[str]:
     # A dot separates package and class; one in an id would make packages of its parts.
     packages = [name.replace(".", "_") for name in (dataset_id, verdict["case_id"])]
     test = f"    <testcase{_attributes({'classname': '.'.join(packages), 'name': verdict['judge_id']})}"
-    outcome = verdict["outcome"]
+    outcome, reason = verdict["outcome"], verdict["reason"][:LONGEST_TEXT]
     if outcome == "passed":
         yield f"{test}/>\n"
         return
-    reason = verdict["reason"][:LONGEST_TEXT]
     yield f"{test}>\n"
     if outcome == "skipped":
         yield f"      <skipped{_attributes({'message': reason})}/>\n"
     else:
-        element = _FAILURES[outcome]
-        kind = verdict["failure"] or outcome
-        body = _text(_explanation(verdict)).translate(_IN_TEXT)
-        yield f"      <{element}{_attributes({'type': kind, 'message': reason})}>{body}</{element}>\n"
+        lines = [reason]
+        if not verdict["hard"]:
+            lines.append("This judge is not hard: its failure alone is no hard fail.")
+        if verdict["evidence_refs"]:
+            lines.append(f"Events: {', '.join(map(str, verdict['evidence_refs']))}")
+        if verdict["evidence"]:
+            evidence = dumps(verdict["evidence"]).decode()
+            lines.append(f"Evidence: {evidence[:LONGEST_TEXT]}{'…' if len(evidence) > LONGEST_TEXT else ''}")
+        element, body = _FAILURES[outcome], _text("\n".join(lines)).translate(_IN_TEXT)
+        about = _attributes({"type": verdict["failure"] or outcome, "message": reason})
+        yield f"      <{element}{about}>{body}</{element}>\n"
     yield "    </testcase>\n"
-
-
-def _explanation(verdict: VerdictRow) -> str:
-    lines = [verdict["reason"][:LONGEST_TEXT]]
-    if not verdict["hard"]:
-        lines.append("This judge is not hard: its failure alone is no hard fail.")
-    if verdict["evidence_refs"]:
-        lines.append(f"Events: {', '.join(map(str, verdict['evidence_refs']))}")
-    if verdict["evidence"]:
-        evidence = dumps(verdict["evidence"]).decode()
-        cut = "…" if len(evidence) > LONGEST_TEXT else ""
-        lines.append(f"Evidence: {evidence[:LONGEST_TEXT]}{cut}")
-    return "\n".join(lines)
 
 
 def _counts(verdicts: Iterable[VerdictRow]) -> dict[str, int]:
@@ -121,25 +120,14 @@ def _counts(verdicts: Iterable[VerdictRow]) -> dict[str, int]:
     return counts
 
 
-def _timestamp(started_at: str) -> str | None:
-    """Write the start as JUnit has it: local to its offset, without the offset."""
-    try:
-        return datetime.fromisoformat(started_at).replace(tzinfo=None, microsecond=0).isoformat()
-    except ValueError:
-        return None
-
-
 def _attributes(values: Mapping[str, object]) -> str:
     """Write attributes; those without a value are left out."""
-    return "".join(
-        f' {name}="{_text(_word(value)).translate(_IN_ATTRIBUTE)}"'
+    words = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in values.items()
         if value is not None
-    )
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    }
+    return "".join(f' {name}="{_text(word).translate(_IN_ATTRIBUTE)}"' for name, word in words.items())
 
 
 def _text(text: str) -> str:

@@ -9,17 +9,19 @@ that span, named after its type. Identifiers follow from the pack, so exporting 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event
 from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import ToolCall
-from agent_eval.contracts.verdict import VerdictRow
+from agent_eval.contracts.verdict import TrialResultRow, VerdictRow
 from agent_eval.evidence.reader import Pack
 from agent_eval.exporters.answers import Answer, Times, answers_of, input_message
-from agent_eval.exporters.trials import JudgedTrial, trials_with_traces
+from agent_eval.exporters.trials import trials_of
 from agent_eval.storage.json import dumps
 
 EVALUATION = "gen_ai.evaluation.result"
@@ -87,68 +89,74 @@ class ExportedTrial:
 
 def exported_trials(pack: Pack) -> Iterator[ExportedTrial]:
     """Yield the spans and verdicts of every trial of a pack, in suite order."""
-    for trial, case in trials_with_traces(pack):
-        yield _TrialExport(pack, trial, case).export()
+    for row in pack.results():
+        case = Case.model_validate(pack.raw_trajectory(row["case_id"]), context=EARLIER)
+        for number, trial in trials_of(row):
+            yield _Export(pack, case.of_trial(number), number).trial(trial)
 
 
-class _TrialExport:
-    def __init__(self, pack: Pack, trial: JudgedTrial, case: Case) -> None:
-        self._pack, self._trial, self._case = pack, trial, case
+class _Export:
+    """Writes the spans of one trial, from the case as that trial recorded it."""
+
+    def __init__(self, pack: Pack, case: Case, number: int) -> None:
+        self._config, self._case, self._number = pack.config, case, number
         self._times = Times(case.trace, pack.config.started_at)
-        seed = f"{pack.manifest_sha256}\0{case.case_id}\0{trial.number}"
+        seed = f"{pack.manifest_sha256}\0{case.case_id}\0{number}"
         self._trace_id = hashlib.sha256(seed.encode()).hexdigest()[:32]
         self._root_id = self._span_id("trial")
-        self._provider = _provider(case.trace)
+        names = ("gen_ai.provider.name", "gen_ai.system")
+        stated = (event.attributes.get(name) for name in names for event in case.trace)
+        self._provider = next((each for each in stated if isinstance(each, str)), UNKNOWN_PROVIDER)
 
-    def export(self) -> ExportedTrial:
-        root = self._root()
-        spans = [root]
+    def trial(self, trial: TrialResultRow) -> ExportedTrial:
+        root = self._root(trial["outcome"])
+        spans, loose = [root], []
         for piece in answers_of(self._case.trace):
             if isinstance(piece, Event):
-                root.events.append(self._loose(piece))
+                loose.append(piece)
             elif piece.events:
                 spans.append(self._chat(piece))
             else:
-                root.events += map(self._loose, [event for event in piece.inputs if event.type == MESSAGE])
+                loose += [event for event in piece.inputs if event.type == MESSAGE]
+        # What is no answer, no call and no result is an event of the span of the trial.
+        for event in loose:
+            fields = {name: value for name, value in event.to_json().items() if value not in (None, {})}
+            about = {"agent_eval.event": fields}
+            root.events.append(SpanEvent(f"agent_eval.{event.type}", self._times.of(event), about))
         spans += map(self._tool, self._case.recorded.calls)
         spans[1:] = sorted(spans[1:], key=lambda span: (span.start, span.attributes["agent_eval.events"][0]))
-        return ExportedTrial(spans, [self._evaluation(row, root) for row in self._trial.result["verdicts"]])
+        return ExportedTrial(spans, [self._evaluation(verdict, root) for verdict in trial["verdicts"]])
 
-    def _root(self) -> Span:
-        config, case, final = self._pack.config, self._case, self._case.recorded.final_event
+    def _root(self, outcome: str) -> Span:
+        config, case, final = self._config, self._case, self._case.recorded.final_event
         agent = next((event.agent for event in case.trace if event.agent), None)
+        # The messages before the agent's first event; the case's input where the trace has none.
+        asked = list(takewhile(lambda each: each.type == MESSAGE and each.role in (USER, SYSTEM), case.trace))
+        if not asked and case.inputs[0] is not None:
+            asked = [Event(idx=0, actor=USER, type=MESSAGE, input=case.inputs[0])]
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.provider.name": self._provider,
             "gen_ai.agent.name": agent,
             "gen_ai.agent.version": _known(config.agent_version),
             "gen_ai.request.model": _known(config.model),
-            "gen_ai.input.messages": _json(self._asked()),
+            "gen_ai.input.messages": _json(map(input_message, asked)),
             "gen_ai.output.messages": None if final is None else _json([Answer([], [final]).output()]),
             "agent_eval.run_id": config.run_id,
             "agent_eval.dataset_id": config.dataset_id,
             "agent_eval.case_id": case.case_id,
-            "agent_eval.trial": self._trial.number,
-            "agent_eval.outcome": self._trial.result["outcome"],
+            "agent_eval.trial": self._number,
+            "agent_eval.outcome": outcome,
             "agent_eval.times_recorded": self._times.recorded,
         }
         name = f"invoke_agent {agent}" if agent else "invoke_agent"
         return self._span(name, self._root_id, "INTERNAL", (self._times.start, self._times.end), attributes)
 
-    def _asked(self) -> list[dict[str, Any]]:
-        """Write the messages before the agent's first event; the case's input where the trace has none."""
-        asked = []
-        for event in self._case.trace:
-            if event.type != MESSAGE or event.role not in (USER, SYSTEM):
-                break
-            asked.append(event)
-        if not asked and self._case.inputs[0] is not None:
-            asked = [Event(idx=0, actor=USER, type=MESSAGE, input=self._case.inputs[0])]
-        return [input_message(event) for event in asked]
-
     def _chat(self, answer: Answer) -> Span:
         first, last = answer.events[0], answer.events[-1]
-        model = answer.model or _known(self._pack.config.model)
+        model, output = answer.model or _known(self._config.model), answer.output()
+        # Of an answer that the recording leaves out altogether there is nothing to write.
+        is_left_out = any(event.content_recorded is False for event in answer.events) and not output["parts"]
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": self._provider,
@@ -156,22 +164,18 @@ class _TrialExport:
             "gen_ai.response.model": answer.model,
             "gen_ai.agent.name": first.agent,
             "gen_ai.response.finish_reasons": None if answer.stop_reason is None else [answer.stop_reason],
-            "gen_ai.input.messages": _json([input_message(event) for event in answer.inputs]),
-            "gen_ai.output.messages": _json(_written(answer)),
+            "gen_ai.input.messages": _json(map(input_message, answer.inputs)),
+            "gen_ai.output.messages": None if is_left_out else _json([output]),
             "agent_eval.events": [event.idx for event in answer.events],
         }
         for event in answer.events:
             if event.usage is not None:
                 usage = event.usage.to_json().items()
                 attributes |= {_USAGE[name]: value for name, value in usage if value is not None}
-            if event.cost_usd is not None:
-                attributes["agent_eval.cost_usd"] = event.cost_usd
-            if event.block_reason is not None:
-                attributes["agent_eval.block_reason"] = event.block_reason
-            if event.turn is not None:
-                attributes["agent_eval.turn"] = event.turn
-        for event in answer.events:
-            attributes |= {name: value for name, value in _genai(event).items() if name not in attributes}
+            for name in ("cost_usd", "block_reason", "turn"):
+                if (value := getattr(event, name)) is not None:
+                    attributes[f"agent_eval.{name}"] = value
+        attributes = _with_genai(attributes, answer.events)
         error = next((event.error for event in answer.events if event.error is not None), None)
         name = f"chat {model}" if model else "chat"
         times = (self._times.began(first), self._times.of(last))
@@ -187,35 +191,26 @@ class _TrialExport:
             "agent_eval.ran_on": next((event.ran_on for event in events if event.ran_on), None),
             "agent_eval.events": [event.idx for event in events],
         }
-        for event in events:
-            attributes |= {name: value for name, value in _genai(event).items() if name not in attributes}
-        attributes = {name: value for name, value in attributes.items() if value is not None}
+        attributes = _with_genai(attributes, events)
         # A null argument or result is one that was recorded, so these may be null.
         if pair.call is not None:
             attributes["gen_ai.tool.call.arguments"] = pair.call.input
         if pair.result is not None:
             attributes["gen_ai.tool.call.result"] = pair.result.output
-        times = self._times.of_call(pair)
-        identifier = self._span_id(f"tool {events[0].idx}")
+        times, identifier = self._times.of_call(pair), self._span_id(f"tool {events[0].idx}")
         name = f"execute_tool {pair.tool}"
         return self._span(name, identifier, "INTERNAL", times, attributes, error=pair.error)
 
-    def _loose(self, event: Event) -> SpanEvent:
-        """Write an event that is no answer, no call and no result as an event of the span of the trial."""
-        fields = {name: value for name, value in event.to_json().items() if value not in (None, {})}
-        return SpanEvent(f"agent_eval.{event.type}", self._times.of(event), {"agent_eval.event": fields})
-
     def _evaluation(self, verdict: VerdictRow, root: Span) -> Evaluation:
-        failed_to_judge = verdict["outcome"] == "error"
         attributes = {
             "gen_ai.evaluation.name": verdict["judge_id"],
             "gen_ai.evaluation.score.value": None if verdict["score"] is None else float(verdict["score"]),
             "gen_ai.evaluation.score.label": verdict["outcome"],
             "gen_ai.evaluation.explanation": verdict["reason"],
-            "error.type": verdict["failure"] if failed_to_judge else None,
-            "agent_eval.run_id": self._pack.config.run_id,
+            "error.type": verdict["failure"] if verdict["outcome"] == "error" else None,
+            "agent_eval.run_id": self._config.run_id,
             "agent_eval.case_id": self._case.case_id,
-            "agent_eval.trial": self._trial.number,
+            "agent_eval.trial": self._number,
             "agent_eval.hard": verdict["hard"],
             "agent_eval.failure": verdict["failure"],
             "agent_eval.evidence_refs": verdict["evidence_refs"] or None,
@@ -239,7 +234,12 @@ class _TrialExport:
         span = Span(name, self._trace_id, span_id, parent, kind, *times, known)
         if error is not None:
             span.problem = error if isinstance(error, str) else dumps(error).decode()
-            span.attributes["error.type"] = _error_type(error)
+            # The kind of an error by what it says of itself.
+            stated = [error.get(key) for key in ("type", "code", "name")] if isinstance(error, dict) else []
+            kinds = (
+                str(each) for each in stated if isinstance(each, str | int) and not isinstance(each, bool)
+            )
+            span.attributes["error.type"] = next(kinds, "_OTHER")
             if not isinstance(error, str) or not error:
                 span.attributes["agent_eval.error"] = error
         return span
@@ -249,43 +249,21 @@ class _TrialExport:
         return identifier if identifier.strip("0") else "1" * 16
 
 
-def _json(messages: Sequence[dict[str, Any]]) -> str | None:
-    return dumps(list(messages)).decode() if messages else None
+def _json(messages: Iterable[dict[str, Any]]) -> str | None:
+    listed = list(messages)
+    return dumps(listed).decode() if listed else None
 
 
 def _known(word: str) -> str | None:
     return None if word == "unknown" else word
 
 
-def _provider(events: Sequence[Event]) -> str:
-    for name in ("gen_ai.provider.name", "gen_ai.system"):
-        for event in events:
-            if isinstance(event.attributes.get(name), str):
-                return str(event.attributes[name])
-    return UNKNOWN_PROVIDER
-
-
-def _genai(event: Event) -> Mapping[str, Any]:
-    """Select what the event recorded by the conventions itself, apart from content and usage."""
+def _with_genai(attributes: dict[str, Any], events: Sequence[Event]) -> dict[str, Any]:
+    """Add what the events recorded by the conventions themselves, apart from content and usage."""
     content = ("gen_ai.input", "gen_ai.output", "gen_ai.usage", "gen_ai.tool.call", "gen_ai.operation")
-    return {
-        name: value
-        for name, value in event.attributes.items()
-        if name.startswith("gen_ai.") and not name.startswith(content)
-    }
-
-
-def _written(answer: Answer) -> list[dict[str, Any]]:
-    """Write the answer; nothing, if all that there was of it was left out of the recording."""
-    output = answer.output()
-    is_left_out = any(event.content_recorded is False for event in answer.events)
-    return [] if is_left_out and not output["parts"] else [output]
-
-
-def _error_type(error: Any) -> str:
-    """Name the kind of an error by what it says of itself; `_OTHER` if it does not."""
-    if isinstance(error, dict):
-        for name in ("type", "code", "name"):
-            if isinstance(error.get(name), (str, int)) and not isinstance(error[name], bool):
-                return str(error[name])
-    return "_OTHER"
+    recorded = ((name, value) for event in events for name, value in event.attributes.items())
+    added = dict(attributes)
+    for name, value in recorded:
+        if name.startswith("gen_ai.") and not name.startswith(content):
+            added.setdefault(name, value)
+    return added

@@ -9,9 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from agent_eval.contracts.verdict import VerdictRow
 from agent_eval.evidence.reader import Pack
 from agent_eval.exporters.trials import shard_name, trials_of
 from agent_eval.storage.json import dumps
@@ -39,33 +37,27 @@ def csv_lines(pack: Pack) -> Iterator[str]:
         "shard": shard_name(pack),
     }
     for index, case in zip(pack.index(), pack.results(), strict=True):
-        for trial in trials_of(case):
+        trials = trials_of(case)
+        for number, trial in trials:
             of_trial = {
                 **of_run,
                 **{f"case_{name}": index[name] for name in _OF_CASE},  # type: ignore[literal-required]
                 "case_id": case["case_id"],
-                "trial": trial.number,
-                "trials": trial.count,
-                "decides": trial.decides,
+                "trial": number,
+                "trials": len(trials),
+                "decides": number == case["trial"],
                 "case_outcome": case["outcome"],
-                "trial_outcome": trial.result["outcome"],
+                "trial_outcome": trial["outcome"],
             }
-            for verdict in trial.result["verdicts"]:
-                yield _line({**of_trial, **_verdict_values(verdict)})
+            for verdict in trial["verdicts"]:
+                evidence = {
+                    "evidence_refs": " ".join(map(str, verdict["evidence_refs"])) or None,
+                    "evidence": dumps(verdict["evidence"]).decode() if verdict["evidence"] else None,
+                }
+                yield _line({**verdict, **of_trial, **evidence})
 
 
-def _verdict_values(verdict: VerdictRow) -> dict[str, Any]:
-    names = (
-        *("judge_id", "category", "outcome", "passed", "hard"),
-        *("score", "weight", "failure", "reason"),
-    )
-    values: dict[str, Any] = {name: verdict[name] for name in names}  # type: ignore[literal-required]
-    values["evidence_refs"] = " ".join(map(str, verdict["evidence_refs"])) or None
-    values["evidence"] = dumps(verdict["evidence"]).decode() if verdict["evidence"] else None
-    return values
-
-
-def _line(values: Mapping[str, Any]) -> str:
+def _line(values: Mapping[str, object]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\r\n").writerow(cell(values.get(name)) for name in COLUMNS)
     return buffer.getvalue()

@@ -245,12 +245,6 @@ def is_failed(question: Question, record: Reruns) -> bool:
     return len(blamed_cases(question, record)) > question.max_regressed or "blocks" in states
 
 
-def needs_control(question: Question, record: Reruns) -> bool:
-    """Whether a case used to pass reliably, passes in no rerun of the change, and is not its fault."""
-    broken = blamed_cases(question, record)
-    return any(case.never_passed for name, case in tested(question, record).items() if name not in broken)
-
-
 def _base_runs(record: Reruns) -> bool:
     """Whether the base's agent passes a case that the change passes too."""
     return any(trial.result == "passed" for row in record.control for trial in row.base)

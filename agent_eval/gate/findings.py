@@ -21,7 +21,6 @@ from agent_eval.contracts.reruns import Reruns, TrialCounts
 from agent_eval.gate.answer import (
     Answer,
     ByMain,
-    OpenReason,
     Redefined,
     answer,
     counted,
@@ -227,17 +226,15 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
 
 
 def _unsafe(facts: Facts) -> list[str]:
-    sentences = []
+    redefined, violations = facts.redefined, facts.question.violations
     unsafe = sorted(facts.answer.unsafe)
     cases = sorted({case_id for case_id, _ in unsafe})
     if len(cases) > BUDGET:
         judges = listed(sorted({judge_id for _, judge_id in unsafe}))
-        sentences.append(say("safety-many", len(cases), judge=judges, cases=listed(cases)))
-        unsafe = []
-    for case_id, judge_id in unsafe:
-        is_at_once = facts.question.violations[case_id, judge_id].at_once
-        sentences.append(_violated(facts, case_id, judge_id, is_at_once=is_at_once))
-    return sentences + [_violated_by_main(facts, *place) for place in facts.redefined.unsafe]
+        sentences = [say("safety-many", len(cases), judge=judges, cases=listed(cases))]
+    else:
+        sentences = [_violated(facts, *place, is_at_once=violations[place].at_once) for place in unsafe]
+    return sentences + [_violated_by_main(redefined, *place) for place in redefined.unsafe]
 
 
 def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = False) -> str:
@@ -246,8 +243,8 @@ def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = F
     return say(key, judge=quoted(judge_id), case=quoted(case_id), violations=violations, trials=trials)
 
 
-def _violated_by_main(facts: Facts, case_id: str, judge_id: str) -> str:
-    key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"
+def _violated_by_main(redefined: Redefined, case_id: str, judge_id: str) -> str:
+    key = "safety-removed" if case_id in redefined.removed else "safety-altered"
     return say(key, judge=quoted(judge_id), case=quoted(case_id))
 
 
@@ -308,20 +305,22 @@ def _why_cut(facts: Facts) -> str:
 
 def _open_cases(facts: Facts) -> list[str]:
     """A sentence for each reason that cases are open, in the order of the table."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in facts.answer.open.items():
-        by_reason.setdefault(_key_of_open(facts.case(name), reason), []).append(name)
-    return [_open_sentence(facts, key, by_reason[key]) for key in SENTENCES if key in by_reason]
+    by_key: dict[str, list[str]] = {}
+    for name in facts.answer.open:
+        by_key.setdefault(_key_of_open(facts, name), []).append(name)
+    return [_open_sentence(facts, by_key[key]) for key in SENTENCES if key in by_key]
 
 
-def _key_of_open(case: Case, reason: OpenReason) -> str:
+def _key_of_open(facts: Facts, name: str) -> str:
+    case, reason = facts.case(name), facts.answer.open[name]
     if reason == "cut":
         return "cut-never" if case.never_passed else "cut"
     return "too-few" if reason == "fails-on-both" and case.base.passed else reason
 
 
-def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
-    reruns, number = facts.reruns, len(names)
+def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
+    """Say of cases that are open for one reason why they are."""
+    key, reruns, number = _key_of_open(facts, names[0]), facts.reruns, len(names)
     why, judge, case = _why_cut(facts), "", quoted(names[0])
     if key == "unjudged":
         rows = [row for row in (*reruns.cases, *reruns.late) if row.case_id == names[0]]
@@ -351,10 +350,8 @@ def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
 
 def judged_cases(facts: Facts) -> list[JudgedCase]:
     """List the cases that newly fail, those that block first, in the order in which they were run again."""
-    if facts.reruns.agent_unchanged:
-        return []
     order = facts.question.order
-    names = [*order, *sorted(facts.answer.broken.difference(order))]
+    names = [] if facts.reruns.agent_unchanged else [*order, *sorted(facts.answer.broken.difference(order))]
     return sorted((_judged_case(name, facts) for name in names), key=lambda case: _CASES.index(case.answer))
 
 
@@ -363,9 +360,8 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
     groups = zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False)
     kind = next((kind for kind, group in groups if name in group), "not-rerun")
     was_rerun = bool(case.change.trials or case.base.trials)
-    counts = f"{case.main} passed"
     if kind == "open":
-        reason = _open_sentence(facts, _key_of_open(case, answer.open[name]), [name])
+        reason = _open_sentence(facts, [name])
     else:
         key = "passed-again" if case.change.passed else "flaky"
         if kind == "broke":
@@ -382,7 +378,7 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
             now=case.now,
             base=case.base,
             change=case.change,
-            counts=counts,
+            counts=f"{case.main} passed",
             run=f" (run {newest.run.run_id})" if newest is not None else "",
         )
     return JudgedCase(
@@ -418,7 +414,7 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
         reason = say("safety", judge=quoted(judge_id), case=quoted(case_id))
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="waived", reason=reason))
     for case_id, judge_id in facts.redefined.unsafe:
-        reason = _violated_by_main(facts, case_id, judge_id)
+        reason = _violated_by_main(facts.redefined, case_id, judge_id)
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="blocks", reason=reason))
     return sorted(findings, key=lambda finding: _VIOLATIONS.index(finding.answer))
 
@@ -431,19 +427,14 @@ def _suite_answer(facts: Facts) -> SuiteAnswer | None:
     if not facts.is_rerun:
         pairs = recorded_pairs(question)
         rounds, p_value = 0, recorded_chance(pairs)
-        base, change = (
-            sum((pair[0] for pair in pairs.values()), NONE),
-            sum((pair[1] for pair in pairs.values()), NONE),
-        )
+        base, change = (sum((pair[side] for pair in pairs.values()), NONE) for side in (0, 1))
         key = "suite-worse-recorded" if state == "worse" else "suite-not-worse-recorded"
         why: str | None = None
     else:
         rounds = len(reruns.rounds)
-        base = sum(
-            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.base.values()), NONE
-        )
-        change = sum(
-            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.change.values()), NONE
+        base, change = (
+            sum((Count(row.passed, row.trials) for side in sides for row in side.values()), NONE)
+            for sides in ([done.base for done in reruns.rounds], [done.change for done in reruns.rounds])
         )
         p_value = sign_flip(falls_of(reruns).values()) if base.trials else 1.0
         is_low_again = bool(rounds and not base.trials and not reruns.altered)

@@ -61,10 +61,6 @@ class Health:
     def add(self, outcome: str, cost_usd: float | None = None) -> None:
         """Count one verdict, or one trial of a case."""
         setattr(self, outcome, getattr(self, outcome) + 1)
-        self.spend(cost_usd)
-
-    def spend(self, cost_usd: float | None) -> None:
-        """Add a cost, where it is known."""
         if cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
@@ -82,16 +78,22 @@ class GateHealth:
         self.runs += 1
         for row in results:
             health = self.cases.setdefault(row["case_id"], Health())
-            if (facts := index.get(row["case_id"])) is not None:
-                health.spend(facts["cost_usd"])
+            facts = index.get(row["case_id"])
+            if facts is not None and (spent := facts["cost_usd"]) is not None:
+                health.cost_usd = (health.cost_usd or 0.0) + spent
             for trial in row.get("trials") or [row]:
                 if is_lost(trial):
                     health.lost[str(row_fault(trial))] += 1
                 else:
                     health.add(trial["outcome"])
                 for verdict in trial["verdicts"]:
+                    # What asking the judge's model cost, where something was asked and its price is known.
+                    judging = verdict["evidence"].get("judging")
+                    cost = judging.get("cost_usd") if isinstance(judging, Mapping) else None
+                    if not isinstance(cost, int | float) or isinstance(cost, bool) or cost < 0:
+                        cost = None
                     judge = self.judges.setdefault(verdict["judge_id"], Health())
-                    judge.add(verdict["outcome"], _judging_cost(verdict["evidence"]))
+                    judge.add(verdict["outcome"], cost)
 
     def lost(self) -> Counter[str]:
         """Count the trials of all cases that say nothing of the agent, by whose fault that is."""
@@ -107,10 +109,3 @@ class GateHealth:
             },
             "lost_trials": dict(sorted(self.lost().items())),
         }
-
-
-def _judging_cost(evidence: Mapping[str, Any]) -> float | None:
-    """Read what asking the judge's model cost; None where nothing was asked or no price is known."""
-    judging = evidence.get("judging")
-    cost = judging.get("cost_usd") if isinstance(judging, Mapping) else None
-    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None

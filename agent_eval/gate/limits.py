@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, log
 from typing import Literal, NamedTuple
 
@@ -151,49 +152,40 @@ def measure(comparison: Comparison, *, waived: frozenset[str] = frozenset()) -> 
     )
 
 
-class _Held(NamedTuple):
-    """How a limit ends, as in `RuleResult`."""
-
-    passed: bool
-    message: str
-    value: float | None = None
-    applied: bool = True
-
-
 def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> list[RuleResult]:
     """Apply every limit that is set, in their order.
 
     `may_vary`: the agent's answers vary, so that a rate breaks its limit only significantly.
     """
-    stated = {
-        name: limit for name in type(limits).model_fields if (limit := getattr(limits, name)) is not None
-    }
-    outcomes = {name: _hold(name, limit, measured, may_vary=may_vary) for name, limit in stated.items()}
     return [
-        RuleResult(rule=name, threshold=stated[name], **each._asdict()) for name, each in outcomes.items()
+        _hold(name, limit, measured, may_vary=may_vary)
+        for name in type(limits).model_fields
+        if (limit := getattr(limits, name)) is not None
     ]
 
 
-def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> _Held:
+def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> RuleResult:
+    result = partial(RuleResult, rule=name, threshold=limit)
     is_rise = name == "max_hard_fail_increase"
     if name in ABSOLUTE and not measured.cases:
-        return _Held(False, f"{name} was not applied: no case that counts could be judged.", applied=False)
+        why = f"{name} was not applied: no case that counts could be judged."
+        return result(passed=False, message=why, applied=False)
     if name in ABSOLUTE:
         return _hold_rate(name, limit, measured, may_vary=may_vary)
     if not measured.has_baseline:
         why = f"{name} was not applied: it needs a baseline, and nothing was compared with one."
-        return _Held(False, why, applied=False)
+        return result(passed=False, message=why, applied=False)
     if not measured.compared and (is_rise or not measured.blames):
-        return _Held(False, f"{name} cannot hold: no case could be compared with the baseline.")
+        why = f"{name} cannot hold: no case could be compared with the baseline."
+        return result(passed=False, message=why)
     if is_rise:
-        return _hold_increase(limit, measured, may_vary=may_vary)
-    is_regressed = name == "max_regressed_cases"
-    number = measured.regressed if is_regressed else measured.new_hard_fails
-    did, side = (
-        "regressed" if is_regressed else "newly failed hard",
-        "above" if number > limit else "not above",
-    )
-    return _Held(number <= limit, f"{count(number, 'case')} {did}, {side} {name} {limit:g}.", number)
+        return _hold_increase(name, limit, measured, may_vary=may_vary)
+    number, did = measured.new_hard_fails, "newly failed hard"
+    if name == "max_regressed_cases":
+        number, did = measured.regressed, "regressed"
+    side = "above" if number > limit else "not above"
+    message = f"{count(number, 'case')} {did}, {side} {name} {limit:g}."
+    return result(passed=number <= limit, message=message, value=number)
 
 
 def _exact(value: float) -> Fraction:
@@ -201,7 +193,7 @@ def _exact(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
-def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
+def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
     """Hold a rate of the run against its limit.
 
     With chance: an agent that keeps the limit passes so few cases in at most 5 % of runs (binomial). A case
@@ -230,10 +222,16 @@ def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: boo
             f"{'so few' if is_floor else 'so many'} in {_chance(chance)} of runs."
         )
     left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""
-    return _Held(not is_beyond or (may_vary and chance > ALPHA), message + left_out, float(share))
+    return RuleResult(
+        rule=name,
+        threshold=threshold,
+        passed=not is_beyond or (may_vary and chance > ALPHA),
+        message=message + left_out,
+        value=float(share),
+    )
 
 
-def _hold_increase(threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
+def _hold_increase(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
     """Hold the rise of the hard-fail rate against its limit; with chance by an exact sign-flip test too."""
     before = sum((was for was, _ in measured.hard_fails), Fraction(0))
     now = sum((is_now for _, is_now in measured.hard_fails), Fraction(0))
@@ -245,11 +243,14 @@ def _hold_increase(threshold: float, measured: Measured, *, may_vary: bool) -> _
     is_chance = may_vary and is_beyond and chance > ALPHA
     moved = f"{'rose' if rise > 0 else 'fell'} by {distance(float(rise))} points" if rise else "did not move"
     over = f"{_decimal(before)} to {_decimal(now)} of {measured.compared} compared cases"
-    stated = f"max_hard_fail_increase {allowed(threshold).removesuffix('%')} points"
+    stated = f"{name} {allowed(threshold).removesuffix('%')} points"
     message = f"The hard-fail rate {moved} ({over}), {'' if is_beyond else 'not '}above {stated}"
     if is_chance:
         message += f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
-    return _Held(not is_beyond or is_chance, f"{message}.", float(rise))
+    is_within = not is_beyond or is_chance
+    return RuleResult(
+        rule=name, threshold=threshold, passed=is_within, message=f"{message}.", value=float(rise)
+    )
 
 
 def _chance(chance: float) -> str:

@@ -110,19 +110,27 @@ class FallenCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What main lost since a release.
+    """What main lost since a release, as `agent-eval history drift` says it.
 
     Attributes:
         cases: Cases that are compared.
         release: Cases that passed in each run of the release; with several trials, each is a run.
         main: The same in main's last runs, the newest first; a case with several trials counts by its share.
         p_value: One-sided, by Welch's t test of the totals; None with too few runs.
+        runs: Main's runs that were held against the release, the newest first.
+        left_out_runs: How many others were judged otherwise, judged too few of the cases, or are older.
+        left_out_cases: How many cases of the release are not compared, because they changed or are gone.
+        fallen: Cases that pass less often now, the worst first.
     """
 
     cases: int
     release: Sequence[float]
     main: Sequence[float]
     p_value: float | None
+    runs: Sequence[HistoryRun] = ()
+    left_out_runs: int = 0
+    left_out_cases: int = 0
+    fallen: Sequence[FallenCase] = ()
 
     @property
     def lost(self) -> float | None:
@@ -136,6 +144,21 @@ class Drift:
         """Whether that is more than chance."""
         return self.p_value is not None and self.p_value <= LEVEL
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures: totals of runs in cases, `lost` and shares from 0 to 1."""
+        return {
+            "is_worse": self.is_worse,
+            "lost": self.lost,
+            "p_value": self.p_value,
+            "cases": self.cases,
+            "release_totals": list(self.release),
+            "main_totals": list(self.main),
+            "left_out_cases": self.left_out_cases,
+            "left_out_runs": self.left_out_runs,
+            "run_ids": [run.run_id for run in self.runs],
+            "fallen": [asdict(case) for case in self.fallen],
+        }
+
 
 def drift(release: Sequence[float], main: Sequence[float], cases: int) -> Drift:
     """Hold the totals of main's last runs, the newest first, against those of a release."""
@@ -143,36 +166,3 @@ def drift(release: Sequence[float], main: Sequence[float], cases: int) -> Drift:
     enough = min(len(latest), len(release)) >= FEWEST
     p_value = welch(release, latest) if enough else None
     return Drift(cases=cases, release=list(release), main=latest, p_value=p_value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftReport:
-    """What `agent-eval history drift` says.
-
-    Attributes:
-        runs: Main's runs that were held against the release, the newest first.
-        left_out_runs: How many others were judged otherwise, judged too few of the cases, or are older.
-        left_out_cases: How many cases of the release are not compared, because they changed or are gone.
-        fallen: Cases that pass less often now, the worst first.
-    """
-
-    drift: Drift
-    runs: Sequence[HistoryRun]
-    left_out_runs: int
-    left_out_cases: int
-    fallen: Sequence[FallenCase]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures: totals of runs in cases, `lost` and shares from 0 to 1."""
-        return {
-            "is_worse": self.drift.is_worse,
-            "lost": self.drift.lost,
-            "p_value": self.drift.p_value,
-            "cases": self.drift.cases,
-            "release_totals": list(self.drift.release),
-            "main_totals": list(self.drift.main),
-            "left_out_cases": self.left_out_cases,
-            "left_out_runs": self.left_out_runs,
-            "run_ids": [run.run_id for run in self.runs],
-            "fallen": [asdict(case) for case in self.fallen],
-        }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import NamedTuple
 
 from agent_eval.contracts import (
@@ -17,7 +16,6 @@ from agent_eval.contracts import (
     Comparison,
     ExpiredExcuse,
     Outcome,
-    TrialChange,
 )
 from agent_eval.contracts.base import instant, is_over
 from agent_eval.contracts.policy import Quarantine
@@ -86,7 +84,15 @@ def excuse(
     Raises:
         UsageError: `generated_at` names no point in time.
     """
-    now, entries = _time(generated_at), list(quarantine)
+    try:
+        now = instant(generated_at)
+    except ValueError as error:
+        raise UsageError(
+            f"{generated_at[:80]!r} is no time of a decision: {error}",
+            remedy="Write it with its offset, such as 2026-11-26T10:00:00+00:00.",
+            field="generated_at",
+        ) from None
+    entries = list(quarantine)
     unrevoked = [waiver for waiver in waivers if waiver.revoked_at is None]
     active = _Covered([waiver for waiver in unrevoked if not is_over(waiver.ends_at, now)])
     over = _Covered([waiver for waiver in unrevoked if is_over(waiver.ends_at, now)])
@@ -130,17 +136,6 @@ def excuse(
     )
 
 
-def _time(generated_at: str) -> datetime:
-    try:
-        return instant(generated_at)
-    except ValueError as error:
-        raise UsageError(
-            f"{generated_at[:80]!r} is no time of a decision: {error}",
-            remedy="Write it with its offset, such as 2026-11-26T10:00:00+00:00.",
-            field="generated_at",
-        ) from None
-
-
 class _Judge(NamedTuple):
     judge_id: str
     regression_key: str | None = None
@@ -163,28 +158,26 @@ class _Covered:
         ]
 
     def cover_all(self, case_id: str, judges: Iterable[_Judge]) -> bool:
-        """Use every waiver that covers a worse verdict of a case; tell whether all judges are covered."""
-        # Of every judge, also where one is not covered: each waiver is used for all that it covers.
-        covered = [self._cover(case_id, judge) for judge in judges]
-        return all(covered)
-
-    def _cover(self, case_id: str, judge: _Judge) -> bool:
-        """Use every waiver that covers a worse verdict; tell whether case and judge are covered.
+        """Use every waiver that covers a worse verdict of a case; tell whether all judges are covered.
 
         A crash of the agent is another cause than the one that was waived: only a waiver of that very
         regression, or of the judge that tells of crashes, covers it.
         """
-        for waiver in self.waivers:
-            is_of_crash = waiver.regression_key is not None or waiver.judge_id in _TELLS_OF_CRASHES
-            if (
-                waiver.case_id in (None, case_id)
-                and waiver.judge_id in (None, judge.judge_id)
-                and waiver.regression_key in (None, judge.regression_key)
-                and (is_of_crash or not judge.is_crash)
-            ):
-                self.cases.setdefault(waiver.waiver_id, {})[case_id] = None
-                self.judges.setdefault(case_id, set()).add(judge.judge_id)
-        return judge.judge_id in self.judges.get(case_id, ())
+        # Of every judge, also where one is not covered: each waiver is used for all that it covers.
+        are_covered = True
+        for judge in judges:
+            for waiver in self.waivers:
+                is_of_crash = waiver.regression_key is not None or waiver.judge_id in _TELLS_OF_CRASHES
+                if (
+                    waiver.case_id in (None, case_id)
+                    and waiver.judge_id in (None, judge.judge_id)
+                    and waiver.regression_key in (None, judge.regression_key)
+                    and (is_of_crash or not judge.is_crash)
+                ):
+                    self.cases.setdefault(waiver.waiver_id, {})[case_id] = None
+                    self.judges.setdefault(case_id, set()).add(judge.judge_id)
+            are_covered = are_covered and judge.judge_id in self.judges.get(case_id, ())
+        return are_covered
 
 
 def _worse(comparison: Comparison) -> dict[str, list[_Judge]]:
@@ -198,20 +191,13 @@ def _worse(comparison: Comparison) -> dict[str, list[_Judge]]:
             is_crash = change.candidate is Outcome.ERROR and change.failure in _CRASHES
             worse.setdefault(row.case_id, []).append(_Judge(change.judge_id, change.regression_key, is_crash))
     for tried in comparison.trials.changes if comparison.trials is not None else ():
-        judges = worse.get(tried.case_id, [])
-        if (
-            tried.judge_id is None
-            or not _fell(tried)
-            or any(each.judge_id == tried.judge_id for each in judges)
-        ):
+        before, now = tried.baseline, tried.candidate
+        # It passes fewer of the trials than before, or fails one and failed none before.
+        fell = now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed
+        known = {each.judge_id for each in worse.get(tried.case_id, ())}
+        if tried.judge_id is None or not fell or tried.judge_id in known:
             continue
         # A judge of several trials does not say why it could not judge one; these two tell of crashes.
-        is_crash = tried.judge_id in _TELLS_OF_CRASHES and tried.candidate.failed > 0
+        is_crash = tried.judge_id in _TELLS_OF_CRASHES and now.failed > 0
         worse.setdefault(tried.case_id, []).append(_Judge(tried.judge_id, None, is_crash))
     return worse
-
-
-def _fell(change: TrialChange) -> bool:
-    """Tell whether a judge passes fewer of the trials than before, or fails one and failed none before."""
-    before, now = change.baseline, change.candidate
-    return now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed

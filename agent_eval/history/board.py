@@ -116,6 +116,12 @@ def _case(
         missed.update(case.missed)
         lost.update(case.lost)
         letters += "P" * case.passed + "F" * (case.scored - case.passed) + "?" * sum(case.lost.values())
+    since = None
+    for run, case in runs:
+        if case.passed < case.scored:
+            since = run
+        elif case.scored:
+            break
     kind: Kind = "steady" if passed >= STEADY * scored else "flaky" if passed else "failing"
     return CaseBoard(
         case_id=case_id,
@@ -125,19 +131,9 @@ def _case(
         letters=letters[-WINDOW:],
         missed=dict(missed.most_common()),
         lost=dict(lost.most_common()),
-        since=_since(runs),
+        since=since,
         cells=tuple(record.cases.get(case_id) for record in shown),
     )
-
-
-def _since(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:
-    since = None
-    for run, case in runs:
-        if case.passed < case.scored:
-            since = run
-        elif case.scored:
-            break
-    return since
 
 
 @dataclass(frozen=True)

@@ -98,12 +98,20 @@ def case_record(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         counts["failing"].update({judge for judge, outcome in said if outcome == Outcome.FAILED.value})
         untold = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
         counts["untold"].update({judge for judge, outcome in said if outcome in untold})
+        fault = row_fault(trial)
         if trial["passed"]:
             passed += 1
-        elif (why := _lost_to(trial)) is not None:
-            counts["lost"][why] += 1
+        elif trial["outcome"] == Outcome.SKIPPED.value:
+            counts["lost"]["not_judged"] += 1
+        elif fault is not None and fault is not Fault.AGENT:
+            counts["lost"][fault.value] += 1
         else:
-            counts["missed"][_kind_of_miss(trial)] += 1
+            # The kind of the first failure that is the agent's.
+            stated = (verdict["failure"] for verdict in trial["verdicts"])
+            kinds = [str(kind) for kind in stated if kind is not None]
+            if trial["outcome"] == Outcome.INCONCLUSIVE.value or not kinds:
+                kinds = ["inconclusive"]
+            counts["missed"][next((kind for kind in kinds if kind not in _NOT_OF_THE_AGENT), kinds[0])] += 1
     cost, latency = index["cost_usd"], index["latency_ms"]
     return CaseRecord(
         case_id=row["case_id"],
@@ -116,22 +124,6 @@ def case_record(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         **({"cost_usd": round(cost, 6)} if cost is not None and cost >= 0 else {}),
         **({"latency_ms": round(latency, 0)} if latency is not None and latency >= 0 else {}),
     )
-
-
-def _lost_to(trial: CaseResultRow | TrialResultRow) -> str | None:
-    """Tell what a trial that did not pass was lost to; None where it says something about the agent."""
-    if trial["outcome"] == Outcome.SKIPPED.value:
-        return "not_judged"
-    fault = row_fault(trial)
-    return None if fault is None or fault is Fault.AGENT else fault.value
-
-
-def _kind_of_miss(trial: CaseResultRow | TrialResultRow) -> str:
-    """Name the kind of the first failure that is the agent's."""
-    kinds = [str(verdict["failure"]) for verdict in trial["verdicts"] if verdict["failure"] is not None]
-    if trial["outcome"] == Outcome.INCONCLUSIVE.value or not kinds:
-        return "inconclusive"
-    return next((kind for kind in kinds if kind not in _NOT_OF_THE_AGENT), kinds[0])
 
 
 def encode(*records: RunRecord) -> bytes:

@@ -21,10 +21,10 @@ What formats share:
 
 * `events.py` makes events (`agent_message`, `tool_call`, `tool_result`, `reasoning`, `error_event`, ...). It
   leaves out what is null, parses arguments that are JSON text and marks malformed ones, treats an empty id as
-  none, and reads times. A field that the source lacks is left out, never 0. Content blocks that are images,
-  audio and files become digests.
+  none, and reads times and tokens. A field that the source lacks is left out, never 0. Content blocks that
+  are images, audio and files become digests.
 * `messages.py` reads messages of every dialect, with the words of `vocabulary.py`; `responses_items.py`
-  reads items, which are events without a role; `usage.py` tokens. A format says where its messages are.
+  reads items, which are events without a role. A format says where its messages are.
 * `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id.
   It has the base of formats whose records are a request with its answer; `provider_format.py` that of model
   providers, `message_formats.py` of lists of messages, `sessions.py` of recorders of lines.

@@ -224,13 +224,10 @@ def _kimi(session: Session, line: Mapping[str, Any]) -> None:
         elif what == "step.end" and (last := session.last_of_agent()) is not None:
             usage = mapping(happened.get("usage"))
             cached, written = usage.get("inputCacheRead"), usage.get("inputCacheCreation")
-            tokens = make.usage_of(
-                input_tokens=total(usage.get("inputOther"), cached, written),
-                output_tokens=usage.get("output"),
-                cached=cached,
-                cache_write=written,
-            )
-            last |= {"usage": tokens} if tokens and "usage" not in last else {}
+            asked = total(usage.get("inputOther"), cached, written)
+            tokens = {"input_tokens": asked, "output_tokens": usage.get("output")}
+            known = make.usage_in(tokens | {"cached_tokens": cached, "cache_write_tokens": written})
+            last |= {"usage": known} if known and "usage" not in last else {}
     elif not kind.startswith(_KIMI_SILENT):
         session.unknown(f"type {kind!r}")
 
@@ -257,13 +254,12 @@ def _pi(session: Session, line: Mapping[str, Any]) -> None:
         return
     message = mapping(line.get("message"))
     usage = mapping(message.get("usage"))
-    tokens = make.usage_of(
-        # What came from the cache is not in its input.
-        input_tokens=total(usage.get("input"), usage.get("cacheRead"), usage.get("cacheWrite")),
-        output_tokens=usage.get("output"),
-        cached=usage.get("cacheRead"),
-        cache_write=usage.get("cacheWrite"),
-    )
+    cached, written = usage.get("cacheRead"), usage.get("cacheWrite")  # which are not in its input
+    tokens = {
+        "input_tokens": total(usage.get("input"), cached, written),
+        "output_tokens": usage.get("output"),
+    }
+    tokens |= {"cached_tokens": cached, "cache_write_tokens": written}
     about = {"usage": tokens, "cost_usd": mapping(usage.get("cost")).get("total")}
     session.read({**message, "timestamp": line.get("timestamp"), **(about if usage else {})})
 

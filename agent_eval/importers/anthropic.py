@@ -9,12 +9,11 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.events import items, mapping, text, usage_in
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import Exchange, ProviderFormat, exchange_of, with_own_request
 from agent_eval.importers.streams import EventStream, anthropic_message_of, first_event, is_event_stream
-from agent_eval.importers.usage import usage_in
 
 _BATCH_RESULTS = ("succeeded", "errored", "canceled", "expired")
 _BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"}) | {
@@ -33,17 +32,18 @@ class Anthropic(ProviderFormat):
     def detect(self, value: Any) -> Match | None:
         if isinstance(value, list):
             return Match(0.8, "message list") if is_anthropic_messages(value) else None
-        if isinstance(value, str):
-            return _match_of_stream(value)
-        if not isinstance(value, dict):
-            return None
-        if mapping(value.get("result")).get("type") in _BATCH_RESULTS and "custom_id" in value:
+        fields = mapping(value)
+        if mapping(fields.get("result")).get("type") in _BATCH_RESULTS and "custom_id" in fields:
             return Match(0.95, "batch")
-        asked = mapping(value.get("params"))
-        if "custom_id" in value and "max_tokens" in asked and isinstance(asked.get("messages"), list):
+        asked = mapping(fields.get("params"))
+        if "custom_id" in fields and "max_tokens" in asked and isinstance(asked.get("messages"), list):
             return Match(0.9, "batch input")
         exchange = exchange_of(value)
-        return _match_of_body(value) if exchange is None else _match_of_exchange(exchange)
+        answer = value if exchange is None else exchange.response
+        if is_event_stream(answer):
+            begins = mapping(first_event(answer)).get("type") == "message_start"
+            return Match(0.95, "stream") if begins else None
+        return _match_of_body(fields) if exchange is None else _match_of_exchange(exchange)
 
     @override
     def exchange(self, value: Any) -> Exchange:
@@ -101,14 +101,7 @@ def is_anthropic_messages(value: Any) -> bool:
     return any(isinstance(kind, str) and (kind in _BLOCKS or kind.endswith("_tool_result")) for kind in kinds)
 
 
-def _match_of_stream(value: str) -> Match | None:
-    first = mapping(first_event(value)) if is_event_stream(value) else {}
-    return Match(0.95, "stream") if first.get("type") == "message_start" else None
-
-
 def _match_of_exchange(exchange: Exchange) -> Match | None:
-    if isinstance(exchange.response, str) and is_event_stream(exchange.response):
-        return _match_of_stream(exchange.response)
     body, request = mapping(exchange.response), mapping(exchange.request)
     if body.get("type") == "error" and "messages" in request:
         return Match(0.9, "messages")
@@ -125,8 +118,5 @@ def _match_of_body(value: Mapping[str, Any]) -> Match | None:
         own = "stop_reason" in value or "usage" in value or value.get("role") == "assistant"
         return Match(0.95, "messages") if own and "status" not in value else None
     messages = value.get("messages")
-    if is_anthropic_messages(messages) or (
-        isinstance(messages, list) and Exchange(value, None).asks_anthropic
-    ):
-        return Match(0.85, "message list")
-    return None
+    is_asked = isinstance(messages, list) and Exchange(value, None).asks_anthropic
+    return Match(0.85, "message list") if is_asked or is_anthropic_messages(messages) else None

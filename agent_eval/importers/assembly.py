@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
@@ -66,37 +65,35 @@ class Assembly:
             InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
             StorageError: The temporary directory is full.
         """
-        with self._losing_what_breaks([record.place]):
-            self._add(record, encoded)
-
-    def _add(self, record: Record, encoded: bytes) -> None:
-        recognised = self._recogniser.recognise(record, self._diagnostics)
-        if recognised is None:
-            return
-        number, match = recognised
-        if number not in self._elsewhere:
-            self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
-        reader = self._recogniser.formats[number]
-        report_unknown_in(record.value, f"{reader.name} {match.variant}", record.place, self._diagnostics)
-        link, payload = reader.prepare(record, self._diagnostics)
-        group = None
-        if self._group_by is not None:
-            group = _id_at(record.value, self._group_by)
-            if group is None:
-                reason = "has no value to group by; it is a conversation of its own"
-                self._diagnostics.note(record.place, self._group_by, reason)
-            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        named = group if self._id_from is None else _id_at(record.value, self._id_from)
-        head = dumps([record.place, named, list(map(list, shapes_of(record.value)))])[:-1]
-        data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
-        self._recogniser.count(number, match)
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise _no_space(error) from error
-        self._ends.append(self._ends[-1] + len(data))
-        self._formats.append(number)
-        self._links.add(link)
+        value, place = record.value, record.place
+        with self._losing_what_breaks([place]):
+            recognised = self._recogniser.recognise(record, self._diagnostics)
+            if recognised is None:
+                return
+            number, match = recognised
+            if number not in self._elsewhere:
+                self._elsewhere[number] = self._recogniser.elsewhere(value, match.confidence)
+            reader = self._recogniser.formats[number]
+            report_unknown_in(value, f"{reader.name} {match.variant}", place, self._diagnostics)
+            link, payload = reader.prepare(record, self._diagnostics)
+            group = None
+            if self._group_by is not None:
+                group = _id_at(value, self._group_by)
+                if group is None:
+                    reason = "has no value to group by; it is a conversation of its own"
+                    self._diagnostics.note(place, self._group_by, reason)
+                link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
+            named = group if self._id_from is None else _id_at(value, self._id_from)
+            head = dumps([place, named, list(map(list, shapes_of(value)))])[:-1]
+            data = b"%b,%b]" % (head, encoded if payload is value else dumps(payload))
+            self._recogniser.count(number, match)
+            try:
+                self._file.write(data)
+            except OSError as error:
+                raise _no_space(error) from error
+            self._ends.append(self._ends[-1] + len(data))
+            self._formats.append(number)
+            self._links.add(link)
 
     def groups(self) -> Iterator[list[int]]:
         """Link the records that were stored, and yield the numbers of those that belong together.
@@ -125,7 +122,13 @@ class Assembly:
             StorageError: The temporary directory cannot be used.
         """
         reader = self._recogniser.formats[self._formats[numbers[0]]]
-        stored = [orjson.loads(self._stored(number)) for number in numbers]
+        stored = []
+        try:
+            for number in numbers:
+                start, end = self._ends[number], self._ends[number + 1]
+                stored.append(orjson.loads(os.pread(self._file.fileno(), end - start, start)))
+        except OSError as error:
+            raise _no_space(error) from error
         parts = [Part(place, payload) for place, _, _, payload in stored]
         named = next((named for _, named, _, _ in stored if named is not None), None)
         if named is None and self._id_from is not None:
@@ -159,7 +162,7 @@ class Assembly:
         self, stored: Sequence[list[Any]], conversations: Sequence[Conversation], elsewhere: str | None
     ) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
-        hint = f"; {elsewhere}" if elsewhere is not None else ""
+        hint = "" if elsewhere is None else f"; {elsewhere}"
         events = [fields for conversation in conversations for fields in conversation.all_events]
         records = [[Shape(*shape) for shape in of_record] for _, _, of_record, _ in stored]
         places = {
@@ -175,24 +178,9 @@ class Assembly:
                     for trial in (conversation.events, *conversation.trials):
                         trial.append(unread_event(place, shape))
 
-    def _stored(self, number: int) -> bytes:
-        start, end = self._ends[number], self._ends[number + 1]
-        try:
-            return os.pread(self._file.fileno(), end - start, start)
-        except OSError as error:
-            raise _no_space(error) from error
-
     def close(self) -> None:
         """Remove the temporary storage."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _no_space(error: OSError) -> StorageError:

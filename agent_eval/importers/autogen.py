@@ -10,11 +10,10 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.records import Record
-from agent_eval.importers.usage import usage_in
 
 _USERS = frozenset({"user", "user_proxy", "userproxy", "human", "human_user", "admin"})
 """Names that agents which speak for the user have, if none is set."""
@@ -70,11 +69,11 @@ class AutoGen(Format):
             if variant.startswith("0.2"):
                 return [_old_conversation(variant, value, reader)]
             if variant == "state":
-                return [_of_state(mapping(value), reader, diagnostics, part.place)]
+                return [_of_state(mapping(value), reader)]
             messages = items(value.get("messages")) if variant == "result" else [value]
             if variant == "result" and text(value.get("stop_reason")):
                 about["stop_reason"] = value["stop_reason"]
-            _add(dialogue, [_message(mapping(each), reader, diagnostics, part.place) for each in messages])
+            _add(dialogue, [_message(mapping(each), reader) for each in messages])
         return [Conversation(dialogue.events, metadata=about)]
 
 
@@ -106,9 +105,7 @@ def _is_old_history(value: list[Any]) -> bool:
     return has_responses or (named > 0 and named == sum("tool_calls" not in message for message in messages))
 
 
-def _message(
-    fields: Mapping[str, Any], reader: MessageReader, diagnostics: Diagnostics, place: str
-) -> Message:
+def _message(fields: Mapping[str, Any], reader: MessageReader) -> Message:
     kind, source, content = _kind_of(fields), text(fields.get("source")), fields.get("content")
     events: list[EventFields] = []
     if kind in _SPOKEN:
@@ -133,7 +130,7 @@ def _message(
     elif kind == "MemoryQueryEvent":
         events = [make.event("agent", "state", output={"memory": content})]
     elif kind not in _SAYS_NOTHING:
-        diagnostics.unknown(place, f"message of type {kind!r}"[:200])
+        reader.unknown(f"message of type {kind!r}"[:200])
     make.mark(events, agent=source, ts=make.timestamp_of(fields.get("created_at")))
     if events and (tokens := usage_in(fields.get("models_usage"))):
         events[-1]["usage"] = tokens
@@ -146,13 +143,11 @@ def _part(part: Any) -> Any:
     return {"type": "text", "text": part} if isinstance(part, str) else part
 
 
-def _of_state(
-    state: Mapping[str, Any], reader: MessageReader, diagnostics: Diagnostics, place: str
-) -> Conversation:
+def _of_state(state: Mapping[str, Any], reader: MessageReader) -> Conversation:
     """Read a saved state: the thread of the team, if it has one, else what each agent remembers."""
     dialogue = Dialogue()
     for thread in _values_of(state, "message_thread"):
-        _add(dialogue, [_message(mapping(each), reader, diagnostics, place) for each in items(thread)])
+        _add(dialogue, [_message(mapping(each), reader) for each in items(thread)])
     calls = {fields.get("call_id") for fields in dialogue.events}
     has_thread = any(fields["type"] == "message" for fields in dialogue.events)
     for name, context in _contexts(state, None):
@@ -227,30 +222,25 @@ def _old_conversation(variant: str, value: Any, reader: MessageReader) -> Conver
 
 def _old_events(history: Sequence[Any], reader: MessageReader) -> list[EventFields]:
     messages = [mapping(message) for message in history]
-    user = _user_of(messages)
+    # Who began the chat speaks for the user, unless another has a name that is plainly the user's.
+    speakers = [name for message in messages if (name := text(message.get("name")))]
+    user = next((name for name in speakers if name.lower() in _USERS), next(iter(speakers), None))
     events: list[EventFields] = []
     for number, message in enumerate(messages):
         name, role = text(message.get("name")), message.get("role")
-        responses = items(message.get("tool_responses"))
-        acts = bool(message.get("tool_calls") or message.get("function_call"))
-        plain = {each: stated for each, stated in message.items() if each not in ("name", "role")}
-        if responses:  # the content repeats them, joined
-            made = reader.blocks([{"type": "tool_result", **mapping(each)} for each in responses], "tool", "")
-        elif role in ("tool", "function", "system"):
-            made = reader.events(message, f"chat_history[{number}]")
-        elif (name == user if name is not None else role == "user") and not acts:
-            made = reader.events({**plain, "role": "user"}, f"chat_history[{number}]")
-        else:
-            made = reader.events({**plain, "role": "assistant"}, f"chat_history[{number}]")
-            for fields in made:
-                fields.update({"agent_name": name} if name else {})
+        if responses := items(message.get("tool_responses")):  # the content repeats them, joined
+            results = [{"type": "tool_result", **mapping(each)} for each in responses]
+            events += reader.blocks(results, "tool", "")
+            continue
+        is_agent, spoken = False, dict(message)
+        if role not in ("tool", "function", "system"):
+            acts = bool(message.get("tool_calls") or message.get("function_call"))
+            is_agent = acts or not (name == user if name is not None else role == "user")
+            spoken["role"] = "assistant" if is_agent else "user"
+            spoken.pop("name", None)
+        made = reader.events(spoken, f"chat_history[{number}]")
+        for fields in made if is_agent and name else ():
+            fields["agent_name"] = name
         events += made
     mark_errors(events, "Error:")
     return events
-
-
-def _user_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the name of who speaks for the user: who began the chat, unless that is plainly an agent."""
-    spoken = [name for message in messages if (name := text(message.get("name")))]
-    usual = next((name for name in spoken if name.lower() in _USERS), None)
-    return usual or (spoken[0] if spoken else None)

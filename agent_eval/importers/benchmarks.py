@@ -1,4 +1,4 @@
-"""Runs of benchmarks: tau-bench and tau2-bench, AgentDojo; what each said of a run is a recorded verdict."""
+"""Runs of tau-bench, AgentDojo, promptfoo and Inspect; what each said of a run is a recorded verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.records import Record
@@ -48,36 +48,38 @@ def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> l
     by_task: dict[str | int, list[RecordedRun]] = {}
     for position, run in enumerate(runs):
         by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
-    return [
-        _conversation(
-            sorted(same, key=lambda run: run.number if isinstance(run.number, int) else 0), diagnostics
+    conversations = []
+    for same in by_task.values():
+        same.sort(key=lambda run: run.number if isinstance(run.number, int) else 0)
+        first = same[0]
+        numbers = [str(run.number) for run in same if run.number is not None]
+        if len(set(numbers)) < len(numbers):
+            reason = f"task {first.task_id} has trials of the same number; all are kept"
+            diagnostics.note(first.place, "", reason)
+        made = Conversation(
+            first.events,
+            id=first.task_id,
+            input=first.input,
+            expected_output=first.expected_output,
+            metadata={name: value for name, value in first.about.items() if value is not None},
+            case={"metadata": first.metadata} if first.metadata else {},
+            trials=[run.events for run in same[1:]],
+            trial_metadata=[run.metadata for run in same[1:]],
+            records=[run.place for run in same],
         )
-        for same in by_task.values()
-    ]
-
-
-def _conversation(runs: list[RecordedRun], diagnostics: Diagnostics) -> Conversation:
-    first = runs[0]
-    numbers = [run.number for run in runs if run.number is not None]
-    if len(set(map(str, numbers))) < len(numbers):
-        diagnostics.note(first.place, "", f"task {first.task_id} has trials of the same number; all are kept")
-    return Conversation(
-        first.events,
-        id=first.task_id,
-        input=first.input,
-        expected_output=first.expected_output,
-        metadata={name: value for name, value in first.about.items() if value is not None},
-        case={"metadata": first.metadata} if first.metadata else {},
-        trials=[run.events for run in runs[1:]],
-        trial_metadata=[run.metadata for run in runs[1:]],
-        records=[run.place for run in runs],
-    )
+        conversations.append(made)
+    return conversations
 
 
 RECORDED_VERDICTS = "recorded_verdicts"
 """Key of the metadata of cases and trials: verdicts by name, with `passed`, `score`, `explanation`."""
 
-_PASSED = {"C": (True, 1.0), "P": (None, 0.5), "I": (False, 0.0), "N": (False, 0.0)}
+_GRADES: Mapping[str, tuple[bool | None, float | None]] = {
+    "C": (True, 1.0),
+    "P": (None, 0.5),
+    "I": (False, 0.0),
+    "N": (False, 0.0),
+}
 """Letters of Inspect: correct, partially correct, incorrect, no answer."""
 
 
@@ -90,21 +92,16 @@ def recorded(value: Any, explanation: Any = None) -> dict[str, Any] | None:
         >>> recorded(True), recorded("I"), recorded(0.25)
         ({'passed': True, 'score': 1.0}, {'passed': False, 'score': 0.0}, {'passed': None, 'score': 0.25})
     """
-    passed, score = _read(value)
+    passed, score = _GRADES.get(value, (None, None)) if isinstance(value, str) else (None, None)
+    if isinstance(value, int | float):
+        score = float(value)
+        passed = bool(value) if isinstance(value, bool) or value in (0, 1) else None
     if passed is None and score is None:
         return None
     verdict: dict[str, Any] = {"passed": passed, "score": score}
     if isinstance(explanation, str) and explanation:
         verdict["explanation"] = explanation
     return verdict
-
-
-def _read(value: Any) -> tuple[bool | None, float | None]:
-    if isinstance(value, bool):
-        return value, float(value)
-    if isinstance(value, int | float):
-        return (bool(value) if value in (0, 1) else None), float(value)
-    return _PASSED.get(value, (None, None)) if isinstance(value, str) else (None, None)
 
 
 def as_metadata(verdicts: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
@@ -157,8 +154,7 @@ def _known(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tau_trial(value: Any, place: str, diagnostics: Diagnostics) -> RecordedRun:
-    messages = MessageReader(place, diagnostics).messages(value.get("traj"), "traj")
-    events = [fields for message in messages for fields in message.events]
+    events = MessageReader(place, diagnostics).events_of(value.get("traj"), "traj")
     mark_errors(events, "Error")
     info = mapping(value.get("info"))
     task, reward = mapping(info.get("task")), mapping(info.get("reward_info"))
@@ -226,27 +222,32 @@ class AgentDojo(Format):
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        return [_dojo_run(mapping(part.payload), part.place, diagnostics) for part in parts]
-
-
-def _dojo_run(run: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = MessageReader(place, diagnostics).messages(run.get("messages"), "messages")
-    events = [fields for message in messages for fields in message.events]
-    if text(run.get("error")):
-        events.append(make.error_event(run["error"]))
-    attack, injection = text(run.get("attack_type")), text(run.get("injection_task_id"))
-    is_attacked = injection is not None and attack not in (None, "none")
-    verdicts = {"utility": recorded(run.get("utility"))}
-    if is_attacked and isinstance(run.get("security"), bool):
-        verdicts["security"] = recorded(not run["security"])
-    names = [run.get("suite_name"), run.get("user_task_id"), *([injection, attack] if is_attacked else [])]
-    about = {"pipeline": text(run.get("pipeline_name")), "attack": attack, "duration": run.get("duration")}
-    case: dict[str, Any] = {"metadata": as_metadata(verdicts)}
-    stated = mapping(run.get("injections")).values()
-    if planted := [value for value in stated if isinstance(value, str) and value]:
-        case["metadata"]["injections"] = planted
-    own = "/".join(str(name) for name in names if name)
-    return Conversation(events, id=own, metadata=_known(about), case=case)
+        for part in parts:
+            run = mapping(part.payload)
+            events = MessageReader(part.place, diagnostics).events_of(run.get("messages"), "messages")
+            if text(run.get("error")):
+                events.append(make.error_event(run["error"]))
+            attack, injection = text(run.get("attack_type")), text(run.get("injection_task_id"))
+            is_attacked = injection is not None and attack not in (None, "none")
+            verdicts = {"utility": recorded(run.get("utility"))}
+            if is_attacked and isinstance(run.get("security"), bool):
+                verdicts["security"] = recorded(not run["security"])
+            metadata = as_metadata(verdicts)
+            stated = mapping(run.get("injections")).values()
+            if planted := [value for value in stated if isinstance(value, str) and value]:
+                metadata["injections"] = planted
+            names = [
+                run.get("suite_name"),
+                run.get("user_task_id"),
+                *([injection, attack] if is_attacked else []),
+            ]
+            about = {
+                "pipeline": text(run.get("pipeline_name")),
+                "attack": attack,
+                "duration": run.get("duration"),
+            }
+            own = "/".join(str(name) for name in names if name)
+            yield Conversation(events, id=own, metadata=_known(about), case={"metadata": metadata})
 
 
 class Promptfoo(Format):
@@ -284,7 +285,7 @@ def _promptfoo_run(
     reader, response = MessageReader(place, diagnostics), mapping(row.get("response"))
     asked = make.arguments_of(mapping(row.get("prompt")).get("raw"))[0]
     if isinstance(asked, list):
-        events = [fields for message in reader.messages(asked, "prompt") for fields in message.events]
+        events = reader.events_of(asked, "prompt")
     else:
         events = [make.user_message(mapping(row.get("prompt")).get("raw"))]
     output = response.get("output")
@@ -312,3 +313,153 @@ def _promptfoo_run(
         metadata=as_metadata(verdicts),
         about=_known({"vars": row.get("vars"), "provider": _provider(row)}),
     )
+
+
+# --- Inspect: `.json` documents and `.eval` archives; epochs are trials, scores are verdicts ---
+
+_ATTACHMENT = "attachment://"
+
+
+class Inspect(Format):
+    """Reads logs of Inspect: a document with all samples, or the members of an `.eval` archive."""
+
+    name = "inspect"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        if isinstance(value, list):
+            rows = [mapping(row) for row in value[:20]]
+            is_table = bool(rows) and all(
+                ({"id", "epoch", "input", "target"} <= set(row) and "messages" not in row)
+                or {"scorer", "samples"} <= set(row)
+                for row in rows
+            )
+            return Match(0.9, "table of an archive") if is_table else None
+        if not isinstance(value, dict):
+            return None
+        if isinstance(value.get("eval"), dict) and ("plan" in value or "samples" in value):
+            return Match(0.95, "log" if "samples" in value else "header")
+        is_sample = {"id", "epoch", "input", "target", "messages"} <= set(value)
+        return Match(0.95, "sample") if is_sample else None
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        value = record.value
+        if isinstance(value, list) or "samples" in value or "eval" in value:
+            return ALONE, value
+        archive = record.source.partition("!")[0]
+        return Link(ids=(f"{archive}:{text_or_none(value.get('id'))}",)), value
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        runs = []
+        for part in parts:
+            value = mapping(part.payload)
+            evaluation = mapping(value.get("eval"))
+            names = ("task", "model", "run_id", "eval_id")
+            about = {name: evaluation[name] for name in names if text(evaluation.get(name))}
+            if "messages" in value:
+                runs.append(_sample_run(value, part.place, about, diagnostics))
+            runs += [
+                _sample_run(mapping(sample), f"{part.place}#samples[{number}]", about, diagnostics)
+                for number, sample in enumerate(items(value.get("samples")))
+            ]
+            if value.get("status") == "error":
+                words = mapping(value.get("error")).get("message", value.get("error"))
+                diagnostics.note(part.place, "status", f"is error: {words}"[:500])
+        return conversations_of(runs, diagnostics)
+
+
+def _sample_run(
+    sample: Mapping[str, Any], place: str, about: dict[str, Any], diagnostics: Diagnostics
+) -> RecordedRun:
+    attachments = mapping(sample.get("attachments"))
+    sample = _with_attachments({name: sample[name] for name in sample if name != "attachments"}, attachments)
+    answers = _answers(sample)
+    reader, events = MessageReader(place, diagnostics), list[EventFields]()
+    for number, message in enumerate(map(mapping, items(sample.get("messages")))):
+        plain = {name: value for name, value in message.items() if name != "model"}
+        made = reader.events(plain, f"messages[{number}]")
+        if message.get("role") == "assistant":
+            made = made or [make.agent_message(None)]
+            answer = _answer_of(message, answers)
+            if answer is not None:
+                answer["is_used"] = True
+                made[-1] |= {name: value for name, value in answer["fields"].items() if name not in made[-1]}
+        events += made
+    ids = {str(message.get("id")) for message in map(mapping, items(sample.get("messages")))}
+    events += [
+        make.event("agent", "model_call", **answer["fields"])
+        for answer in answers
+        if not answer["is_used"] and text(answer["message"].get("id")) in ids
+    ]
+    if sample.get("error"):
+        events.append(make.error_event(mapping(sample["error"]).get("message", sample["error"])))
+    scores = mapping(sample.get("scores"))
+    if not scores and isinstance(sample.get("score"), dict):
+        scores = {"score": sample["score"]}
+    verdicts = {
+        name: recorded(mapping(score).get("value"), mapping(score).get("explanation"))
+        for name, score in scores.items()
+    }
+    extra = {"sample_metadata": sample.get("metadata"), "limit": sample.get("limit")}
+    target = sample.get("target")
+    return RecordedRun(
+        task_id=text_or_none(sample.get("id")),
+        number=sample.get("epoch"),
+        events=events,
+        place=place,
+        metadata=as_metadata(verdicts),
+        about=about | {name: value for name, value in extra.items() if value},
+        expected_output=None if target in ("", [], None) else target,
+        input=sample["input"] if isinstance(sample.get("input"), str) else None,
+    )
+
+
+def _with_attachments(value: Any, attachments: Mapping[str, Any]) -> Any:
+    """Put long texts back, which the log keeps apart, each once."""
+    if isinstance(value, str) and value.startswith(_ATTACHMENT):
+        return attachments.get(value.removeprefix(_ATTACHMENT), value)
+    if not attachments or not isinstance(value, list | dict):
+        return value
+    if isinstance(value, list):
+        return [_with_attachments(item, attachments) for item in value]
+    return {name: _with_attachments(item, attachments) for name, item in value.items()}
+
+
+def _answers(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the log recorded of each request to a model: its message, and the fields of its event."""
+    recorded_events = items(sample.get("events")) or items(mapping(sample.get("transcript")).get("events"))
+    requests = [each for each in map(mapping, recorded_events) if each.get("event") == "model"]
+    if not requests and isinstance(sample.get("output"), dict):
+        requests = [{"output": sample["output"]}]
+    answers = []
+    for request in requests:
+        output = mapping(request.get("output"))
+        choice = mapping(next(iter(items(output.get("choices"))), None))
+        seconds = output.get("time")
+        fields = {
+            "model": text(output.get("model")),
+            "usage": usage_in(output.get("usage")),
+            "stop_reason": text(choice.get("stop_reason")),
+            "ts": make.timestamp_of(request.get("timestamp")),
+            "latency_ms": seconds * 1000 if isinstance(seconds, int | float) else None,
+        }
+        known = {name: value for name, value in fields.items() if value is not None}
+        answers.append({"message": mapping(choice.get("message")), "fields": known, "is_used": False})
+    return answers
+
+
+def _answer_of(message: Mapping[str, Any], answers: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Find the request that a message answers: by its id, or in older logs by what it says."""
+    identifier = text(message.get("id"))
+    for answer in answers:
+        if answer["is_used"]:
+            continue
+        stated = answer["message"]
+        if identifier is not None and text(stated.get("id")) is not None:
+            if stated["id"] == identifier:
+                return answer
+        elif all(stated.get(name) == message.get(name) for name in ("content", "tool_calls")):
+            return answer
+    return None

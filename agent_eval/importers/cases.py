@@ -50,12 +50,16 @@ def make_case(
     """
     whole = [conversation.id, conversation.input, conversation.turns, conversation.events]
     content = hashlib.sha256(dumps(whole))
-    for events in (conversation.events, *conversation.trials):
-        _resolve_tools(events)
+    records = conversation.records
+    about: dict[str, Any] = {"format": source, "records": records[:_MOST_RECORDS]}
+    if len(records) > _MOST_RECORDS:
+        about["record_count"] = len(records)
+    if conversation.trace_id is None:
+        about["ids_derived"] = True
     case: dict[str, Any] = {
         "case_id": name(conversation.id or f"{source}-{content.hexdigest()[:12]}"),
         **_asked(conversation),
-        "metadata": {"imported": _provenance(conversation, source)},
+        "metadata": {"imported": {**about, **conversation.metadata}},
     }
     content.update(case["case_id"].encode("utf-8", "surrogatepass"))
     trace_id = conversation.trace_id or content.hexdigest()[:32]
@@ -129,39 +133,23 @@ def _as_one(messages: list[Any]) -> Any:
     return "\n\n".join(messages) if all(isinstance(text, str) for text in messages) else messages
 
 
-def _provenance(conversation: Conversation, source: str) -> dict[str, Any]:
-    records = conversation.records
-    about: dict[str, Any] = {"format": source, "records": records[:_MOST_RECORDS]}
-    if len(records) > _MOST_RECORDS:
-        about["record_count"] = len(records)
-    if conversation.trace_id is None:
-        about["ids_derived"] = True
-    return {**about, **conversation.metadata}
-
-
-def _resolve_tools(events: Sequence[EventFields]) -> None:
-    """Give results the tool, and where it ran, of the call with their id, if they do not say."""
-    calls: dict[str, EventFields] = {}
-    for fields in events:
-        call_id = fields.get("call_id")
-        if call_id is None:
-            continue
-        if fields["type"] == "tool_call":
-            calls[call_id] = fields
-        elif fields["type"] == "tool_result" and call_id in calls:
-            for name in ("tool", "ran_on"):
-                if name not in fields and name in calls[call_id]:
-                    fields[name] = calls[call_id][name]
-
-
 def finished(
     events: Sequence[EventFields], trace_id: str, provider: str | None, conversation_id: str | None
 ) -> list[EventFields]:
-    """Number the events, and add ids of spans and attributes of OpenTelemetry where the source has none."""
+    """Number the events, and add ids of spans and attributes of OpenTelemetry where the source has none.
+
+    A result gets the tool of the call with its id, and where that ran, if it does not say.
+    """
     ids = hashlib.shake_128(trace_id.encode()).hexdigest(8 * len(events) + 8)
     root = ids[:16]
-    calls: dict[str, str] = {}
+    calls: dict[str, EventFields] = {}
     for idx, fields in enumerate(events):
+        call_id = fields.get("call_id")
+        call = calls.get(call_id) if fields["type"] == "tool_result" and call_id is not None else None
+        if call is not None:
+            for name in ("tool", "ran_on"):
+                if name in call:
+                    fields.setdefault(name, call[name])
         fields["idx"] = idx
         attributes: dict[str, Any] = fields.setdefault("attributes", {})
         if "span_id" not in fields:
@@ -169,31 +157,22 @@ def finished(
             fields.setdefault("parent_span_id", root)
             attributes[IDS_DERIVED] = True
         fields.setdefault("trace_id", trace_id)
-        _add_attributes(fields, attributes, provider, conversation_id)
-        call_id = fields.get("call_id")
-        if call_id is None:
-            continue
         # The span of a call is the parent of that of its result, where both are derived.
-        if fields["type"] == "tool_call":
-            calls[call_id] = fields["span_id"]
-        elif fields["type"] == "tool_result" and IDS_DERIVED in attributes:
-            fields["parent_span_id"] = calls.get(call_id, fields["parent_span_id"])
+        if call is not None and IDS_DERIVED in attributes:
+            fields["parent_span_id"] = call["span_id"]
+        elif fields["type"] == "tool_call" and call_id is not None:
+            calls[call_id] = fields
+        operation = _OPERATIONS.get(fields["type"])
+        if operation is not None and fields["actor"] in ("agent", "tool"):
+            attributes.setdefault("gen_ai.operation.name", operation)
+            if provider is not None:
+                attributes.setdefault("gen_ai.provider.name", provider)
+        if conversation_id is not None:
+            attributes.setdefault("gen_ai.conversation.id", conversation_id)
+        for attribute, name in _NAMED:
+            if name in fields:
+                attributes.setdefault(attribute, fields[name])
     return list(events)
-
-
-def _add_attributes(
-    fields: EventFields, attributes: dict[str, Any], provider: str | None, conversation_id: str | None
-) -> None:
-    operation = _OPERATIONS.get(fields["type"])
-    if operation is not None and fields["actor"] in ("agent", "tool"):
-        attributes.setdefault("gen_ai.operation.name", operation)
-        if provider is not None:
-            attributes.setdefault("gen_ai.provider.name", provider)
-    if conversation_id is not None:
-        attributes.setdefault("gen_ai.conversation.id", conversation_id)
-    for attribute, name in _NAMED:
-        if name in fields:
-            attributes.setdefault(attribute, fields[name])
 
 
 _NAMED = (
@@ -208,6 +187,8 @@ _OUTPUT_NAMES = ("expected_output", "expected", "ground_truth", "reference", "an
 _CASE_FIELDS = frozenset(
     {"policy", "tool_contracts", "regex_patterns", "json_schema", "final_output_tool", "topic"}
 )
+_ROW_FIELDS = _CASE_FIELDS | {*_OUTPUT_NAMES, "metadata", "labels"}
+"""Fields of which an object has one that is a row, and no expected output itself."""
 
 
 class Expectations:
@@ -232,16 +213,18 @@ class Expectations:
             StorageError: The file cannot be read.
         """
         data = read_bytes(path, max_bytes=RECORD_BYTES)
-        if path.suffix.lower() == ".csv":
-            return cls(_by_id(_csv_rows(data, path), path), str(path))
-        value = parse(data, source=str(path))
+        value = _csv_rows(data, path) if path.suffix.lower() == ".csv" else parse(data, source=str(path))
         if isinstance(value, dict) and isinstance(value.get("cases"), list):
             value = value["cases"]
         if isinstance(value, list):
             return cls(_by_id(value, path), str(path))
-        if isinstance(value, dict):
-            return cls({key: _as_row(expected) for key, expected in value.items()}, str(path))
-        raise _invalid(path, "is neither an object nor an array")
+        if not isinstance(value, dict):
+            raise _invalid(path, "is neither an object nor an array")
+        rows = {}
+        for key, expected in value.items():
+            is_row = isinstance(expected, dict) and not _ROW_FIELDS.isdisjoint(expected)
+            rows[key] = expected if is_row else {"expected_output": expected}
+        return cls(rows, str(path))
 
     def join(self, case: dict[str, Any], ids: Iterable[str]) -> None:
         """Add what is expected to a case, by the first of its ids that the file has."""
@@ -270,14 +253,6 @@ class Expectations:
         """Report the ids of the file that no case has."""
         for unused in sorted(self._unused):
             diagnostics.lost(self._source, unused, "is expected, but no imported case has this id")
-
-
-def _as_row(expected: Any) -> Mapping[str, Any]:
-    if isinstance(expected, dict) and not set(expected).isdisjoint(
-        (*_OUTPUT_NAMES, *_CASE_FIELDS, "metadata", "labels")
-    ):
-        return expected
-    return {"expected_output": expected}
 
 
 def _csv_rows(data: bytes, path: Path) -> list[Any]:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, content_of, items, mapping, text
+from agent_eval.importers.events import EventFields, content_of, items, mapping, text, usage_in
 from agent_eval.importers.sessions import ReadLine, Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _SPOKEN = frozenset({"user", "assistant"})
 _OF_THE_PROGRAM = frozenset(
@@ -66,11 +65,9 @@ def _line(session: Session, line: Mapping[str, Any]) -> None:
         _READERS[kind](session, line)
     elif kind not in _OF_THE_PROGRAM:
         session.unknown(f"type {kind!r}")
-    moment = make.timestamp_of(line.get("timestamp"))
-    for fields in session.events[before:]:
-        fields.update({"ts": moment} if moment is not None else {})
-        if _is_of_sub_agent(line):
-            fields["agent_name"] = text(line.get("agentId")) or "subagent"
+    make.mark(session.events[before:], ts=make.timestamp_of(line.get("timestamp")))
+    for fields in session.events[before:] if _is_of_sub_agent(line) else ():
+        fields["agent_name"] = text(line.get("agentId")) or "subagent"
     session.memory["spoken"] = session.memory.get("spoken") or kind in ("user", "assistant", "result")
 
 
@@ -94,12 +91,9 @@ def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
     usage = usage_in(stated) or (before or {}).get("usage")
     if before is not None:
         before.pop("usage", None)
-    for name, value in (
-        *(("usage", usage), ("model", text(message.get("model")) or text(line.get("model")))),
-        *(("stop_reason", text(message.get("stop_reason"))), ("cost_usd", line.get("costUSD"))),
-    ):
-        if value is not None:
-            last[name] = value
+    model, reason = text(message.get("model")) or text(line.get("model")), text(message.get("stop_reason"))
+    facts = {"usage": usage, "model": model, "stop_reason": reason, "cost_usd": line.get("costUSD")}
+    last.update({name: value for name, value in facts.items() if value is not None})
     if identifier is not None:
         last.setdefault("attributes", {})["gen_ai.response.id"] = identifier
         answers[identifier] = last

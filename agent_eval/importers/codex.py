@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _ROLLOUT = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "ghost_snapshot"}
@@ -184,13 +183,13 @@ def _add_tool_item(session: Session, item: Mapping[str, Any], *, is_done: bool) 
         return
     waiting.pop(identifier, None)
     output = item.get("aggregated_output", item.get("result"))
-    error, code = item.get("error"), item.get("exit_code")
+    error, code, status = item.get("error"), item.get("exit_code"), item.get("status")
     if error is None and isinstance(code, int) and code != 0:
         error = {"exit_code": code}
-    if error is None and item.get("status") in ("failed", "declined"):
-        error = item["status"]
+    if error is None and status in ("failed", "declined"):
+        error = status
     if output is None and error is None:
-        output = item.get("status")
+        output = status
     session.add(make.tool_result(output, identifier, tool=tool, error=error))
 
 

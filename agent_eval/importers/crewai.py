@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
@@ -23,26 +23,19 @@ from agent_eval.importers.span_records import (
     span_fields,
 )
 from agent_eval.importers.span_tree import SpanTree
-from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
 _READ = ("llm_call_", "tool_usage_", "crew_kickoff_", "agent_execution_", "task_")
 """How the types of those events begin that are read, or that only repeat what these say."""
 _KINDS = (
     *(*_READ, "a2a_", "agent_", "cc_", "checkpoint_", "codex_", "context_window_", "conversation_", "crew_"),
-    *(
-        "cursor_",
-        "default_",
-        "flow_",
-        "goal_",
-        "hook_",
-        "human_feedback_",
-        "knowledge_",
-        "lite_agent_",
-        "llm_",
-    ),
-    *("mcp_", "memory_", "method_", "plan_", "skill_", "step_observation_", "tool_"),
+    *("cursor_", "default_", "flow_", "goal_", "hook_", "human_feedback_", "knowledge_", "lite_agent_"),
+    *("llm_", "mcp_", "memory_", "method_", "plan_", "skill_", "step_observation_", "tool_"),
 )
+_MARKS = frozenset(
+    {"event_id", "emission_sequence", "agent_role", "source_fingerprint", "event_class", "crew_name"}
+)
+"""Fields of which every event of the bus has at least one."""
 
 
 class CrewAI(Format):
@@ -58,15 +51,7 @@ class CrewAI(Format):
         if fields.get("status") in ("started", "completed") and {"task", "agent", "timestamp"} <= set(fields):
             return Match(0.9, "log")
         kind = fields.get("type")
-        marks = {
-            "event_id",
-            "emission_sequence",
-            "agent_role",
-            "source_fingerprint",
-            "event_class",
-            "crew_name",
-        }
-        if isinstance(kind, str) and "timestamp" in fields and not marks.isdisjoint(fields):
+        if isinstance(kind, str) and "timestamp" in fields and not _MARKS.isdisjoint(fields):
             return Match(0.9, "event" if kind.startswith(_READ) else "other event")
         return None
 
@@ -84,7 +69,14 @@ class CrewAI(Format):
         if values[0][0] == "output":
             return [_of_output(value, place, diagnostics) for _, value, place in values]
         if values[0][0] == "log":
-            return [Conversation([made for _, value, _ in values for made in _of_log(value)])]
+            # Its times have no offset, so they say nothing of the order beside others.
+            lines = [
+                make.user_message(line.get("task"))
+                if line.get("status") == "started"
+                else make.agent_message(line.get("output"), agent_name=text(line.get("agent")))
+                for _, line, _ in values
+            ]
+            return [Conversation(lines)]
         return [_of_events([(value, place) for _, value, place in values], diagnostics)]
 
 
@@ -115,36 +107,31 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
     for fields in events:
         output = fields.get("output")
         if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(_FAILED):
-            fields["error"] = _failure(fields.get("tool"), output, failures)
+            # What is recorded of a failure is more than the text says; each failure is of one result.
+            words = output.removeprefix(_FAILED)
+            same = (
+                failure
+                for failure in failures
+                if failure.get("tool_name") == fields.get("tool")
+                and mapping(failure.get("failure")).get("message") == words
+            )
+            if (recorded := next(same, None)) is not None:
+                failures.remove(recorded)
+            fields["error"] = words if recorded is None else dict(recorded["failure"])
             del fields["output"]
     return events
 
 
-def _failure(tool: Any, output: str, failures: list[Mapping[str, Any]]) -> Any:
-    """Return what is recorded of a failure, which the text only says."""
-    words = output.removeprefix(_FAILED)
-    for position, failure in enumerate(failures):
-        stated = mapping(failure.get("failure"))
-        if failure.get("tool_name") == tool and stated.get("message") == words:
-            del failures[position]
-            return dict(stated)
-    return words
-
-
-def _of_log(line: Mapping[str, Any]) -> list[EventFields]:
-    agent = text(line.get("agent"))
-    # These times have no offset, so they say nothing of the order beside others.
-    if line.get("status") == "started":
-        return [make.user_message(line.get("task"))]
-    return [make.agent_message(line.get("output"), agent_name=agent)]
-
-
 def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagnostics) -> Conversation:
-    ordered = sorted(enumerate(rows), key=lambda item: _order(item[1][0], item[0]))
+    def order(row: Mapping[str, Any]) -> float:
+        sequence = row.get("emission_sequence")
+        return sequence if isinstance(sequence, int) else seconds_of(row.get("timestamp")) or 0
+
+    ordered = sorted(rows, key=lambda item: order(item[0]))
     started = {text(row.get("event_id")): row for row, _ in rows if text(row.get("event_id"))}
     spans: list[tuple[SpanFields, str]] = []
     open_tools: list[tuple[Mapping[str, Any], str]] = []
-    for _, (row, place) in ordered:
+    for row, place in ordered:
         kind = str(row.get("type"))
         if not kind.startswith(_KINDS):
             diagnostics.unknown(place, f"event of type {kind!r}"[:200])
@@ -160,11 +147,6 @@ def _of_events(rows: Sequence[tuple[Mapping[str, Any], str]], diagnostics: Diagn
     kickoff = next((row for row, _ in rows if row.get("type") == "crew_kickoff_started"), {})
     about = {name: kickoff[name] for name in ("crew_name", "inputs") if kickoff.get(name)}
     return Conversation(events, metadata=about)
-
-
-def _order(row: Mapping[str, Any], position: int) -> tuple[float, float]:
-    sequence = row.get("emission_sequence")
-    return (sequence if isinstance(sequence, int) else seconds_of(row.get("timestamp")) or 0, position)
 
 
 def _matching(
@@ -183,9 +165,8 @@ def _matching(
 
 def _model_span(row: Mapping[str, Any], start: Mapping[str, Any]) -> SpanFields:
     response = row.get("response")
-    message: dict[str, Any] = {"role": "assistant", "content": response}
-    if isinstance(response, list):
-        message = {"role": "assistant", "content": None, "tool_calls": response}
+    said_or_called = {"tool_calls": response} if isinstance(response, list) else {"content": response}
+    message = {"role": "assistant", "content": None, **said_or_called}
     usage = mapping(row.get("usage"))
     attributes = {
         KIND: "LLM",

@@ -23,8 +23,6 @@ class Severity(StrEnum):
     """Something that explains the result, such as records that repeat each other."""
 
 
-REFUSED_IF_STRICT = frozenset({Severity.LOST, Severity.UNKNOWN})
-
 _MOST = 10_000
 """Diagnostics that are kept; all are counted."""
 
@@ -39,12 +37,7 @@ class Diagnostic(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the diagnostic as `--diagnostics-out` writes it."""
-        return {
-            "severity": str(self.severity),
-            "record": self.record,
-            "field": self.field,
-            "reason": self.reason,
-        }
+        return {**self._asdict(), "severity": str(self.severity)}
 
 
 class Diagnostics:
@@ -98,7 +91,7 @@ class Diagnostics:
         if len(self.entries) < _MOST:
             texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
             self.entries.append(Diagnostic(diagnostic.severity, *map(self._redacted, texts)))
-        if self.strict and diagnostic.severity in REFUSED_IF_STRICT:
+        if self.strict and diagnostic.severity in (Severity.LOST, Severity.UNKNOWN):
             raise InvalidInput(
                 f"{diagnostic.record}: {diagnostic.field or 'record'}: {diagnostic.reason}",
                 remedy="Correct the export, or import without --strict and read the diagnostics.",

@@ -41,23 +41,17 @@ class Message:
     @property
     def spoken_keys(self) -> list[int]:
         """Keys of what a history would repeat: without instructions, reasoning, errors and empty events."""
-        return [
-            key
-            for fields, key in zip(self.events, self.keys, strict=True)
-            if key and fields["actor"] != "system"
-        ]
+        pairs = zip(self.events, self.keys, strict=True)
+        return [key for fields, key in pairs if key and fields["actor"] != "system"]
 
 
 def message_of(events: list[EventFields], message_id: str | None = None) -> Message:
     """Make a message of its events."""
-    return Message(events, [key_of_event(fields) for fields in events], message_id)
-
-
-def key_of_event(fields: EventFields) -> int:
-    """Return the key of what an event says; 0 if a history would not repeat it."""
-    if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields):
-        return 0
-    return _key_of(fields)
+    keys = [
+        0 if fields["type"] in _NOT_REPEATED or _CONTENT.isdisjoint(fields) else _key_of(fields)
+        for fields in events
+    ]
+    return Message(events, keys, message_id)
 
 
 def _key_of(fields: EventFields) -> int:
@@ -153,13 +147,23 @@ class Dialogue:
         known = [unit for unit in self._units if unit.is_spoken]
         start, count = _overlap([unit.key for unit in known], [unit.key for unit in spoken])
         for older, again in zip(known[start : start + count], spoken[:count], strict=True):
-            self._take_over_ids(older.fields, again.fields)
+            # A call without an id gets the one that the repetition has; an id that it changed is remembered.
+            again_id, own = again.fields.get("call_id"), older.fields.get("call_id")
+            if again_id is None or again_id == own:
+                continue
+            if own is None:
+                older.fields["call_id"] = again_id
+            else:
+                self._call_ids[again_id] = own
         rest = Counter(unit.key for unit in known[start + count :]) if count else Counter()
         repeated = {id(unit) for unit in spoken[:count]}
         waiting: list[_Unit] = []
         for unit in history:
-            if not unit.is_spoken:
-                self._keep_or_add(unit, waiting)
+            if unit.fields["actor"] == "system":
+                if unit.key and unit.key not in self._system:
+                    self._append(unit)
+            elif not unit.is_spoken:
+                waiting.append(unit)
             elif id(unit) in repeated:
                 waiting.clear()
             elif rest[unit.key] > 0:
@@ -173,13 +177,6 @@ class Dialogue:
         for pending in waiting if not count else ():
             self._append(pending)
 
-    def _keep_or_add(self, unit: _Unit, waiting: list[_Unit]) -> None:
-        if unit.fields["actor"] != "system":
-            waiting.append(unit)
-        elif unit.key and unit.key not in self._system:
-            self._system.add(unit.key)
-            self._append(unit)
-
     def _append(self, unit: _Unit) -> None:
         call_id = unit.fields.get("call_id")
         if call_id in self._call_ids:
@@ -187,16 +184,6 @@ class Dialogue:
         if unit.fields["actor"] == "system":
             self._system.add(unit.key)
         self._units.append(unit)
-
-    def _take_over_ids(self, older: EventFields, again: EventFields) -> None:
-        """Give a call without an id the one that the repetition has; remember ids that it changed."""
-        again_id = again.get("call_id")
-        if again_id is None or again_id == older.get("call_id"):
-            return
-        if "call_id" in older:
-            self._call_ids[again_id] = older["call_id"]
-        else:
-            older["call_id"] = again_id
 
 
 def _units(message: Message) -> Iterable[_Unit]:
@@ -212,18 +199,12 @@ def _overlap(known: list[int], history: list[int]) -> tuple[int, int]:
     if not known or not history:
         return 0, 0
     if known[0] == history[0]:
-        return 0, _common(known, history)
+        pairs = enumerate(zip(known, history, strict=False))
+        return 0, next((at for at, (old, new) in pairs if old != new), min(len(known), len(history)))
     for start in range(len(known)):
         if known[start] == history[0] and known[start:] == history[: len(known) - start]:
             return start, len(known) - start
     return 0, 0
-
-
-def _common(first: list[int], second: list[int]) -> int:
-    for position, (first_key, second_key) in enumerate(zip(first, second, strict=False)):
-        if first_key != second_key:
-            return position
-    return min(len(first), len(second))
 
 
 @dataclass(slots=True)
@@ -338,10 +319,9 @@ def link_of(turn: Turn, source: str) -> Link:
         return Link(ids=turn.ids, time=turn.time, rank=turn.rank)
     state, follows = 0, []
     for message in turn.history:
-        for fields, key in zip(message.events, message.keys, strict=True):
-            if key and fields["actor"] != "system":
-                state = hash((state, key))
-                follows.append(state)
+        for key in message.spoken_keys:
+            state = hash((state, key))
+            follows.append(state)
     repeated = hash((source, state))
     answer = turn.answer.spoken_keys if turn.answer is not None else []
     after = state

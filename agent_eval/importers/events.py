@@ -14,6 +14,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agent_eval.errors import InvalidInput
@@ -158,30 +159,6 @@ def text_or_none(value: Any) -> str | None:
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def usage_of(
-    *,
-    input_tokens: Any = None,
-    output_tokens: Any = None,
-    cached: Any = None,
-    cache_write: Any = None,
-    reasoning: Any = None,
-) -> dict[str, Any] | None:
-    """Return the tokens of an answer by the names of `TokenUsage`; None if none is known.
-
-    Example:
-        >>> usage_of(input_tokens=12, output_tokens=None, cached=0)
-        {'input_tokens': 12, 'cached_tokens': 0}
-    """
-    stated = {
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "cached_tokens": cached,
-        "cache_write_tokens": cache_write,
-        "reasoning_tokens": reasoning,
-    }
-    return {name: value for name, value in stated.items() if is_amount(value)} or None
 
 
 def total(*amounts: Any) -> Any:
@@ -340,7 +317,18 @@ def _media(kind: str, block: dict[str, Any]) -> dict[str, Any]:
         media_type, address = head[5:].removesuffix(";base64"), None
     if media_type is None and isinstance(source.get("format"), str):
         media_type = f"{kind}/{source['format']}"
-    return fields | described(data, media_type, address)
+    if isinstance(media_type, str) and media_type:
+        fields["media_type"] = media_type
+    if data is not None:  # its digest and its size are kept, and not the bytes
+        encoded = data.partition(",")[2] if data.startswith("data:") else data
+        try:
+            raw = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            raw = encoded.encode("utf-8", "surrogatepass")
+        fields |= {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}
+    if address:
+        fields["url"] = address
+    return fields
 
 
 _INNER = ("image_url", "input_audio", "audio_url", "file", "source", "image", "audio")
@@ -348,25 +336,107 @@ _DATA = ("data", "file_data", "base64")
 _ADDRESSES = ("url", "image_url", "file_url", "file_uri", "fileUri", "uri", "file_id")
 
 
-def described(data: str | None, media_type: Any, address: str | None = None) -> dict[str, Any]:
-    """Describe bytes by digest, type and size instead of holding them.
+# --- The tokens that an answer states, whatever its API calls them ---
 
-    Args:
-        data: The bytes in base64; None if the source has none.
-        media_type: Such as `image/png`.
-        address: Where the bytes are, if they were sent as an address.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "input_tokens": (
+        *("input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "input_token_count"),
+        *("promptTokenCount", "prompt_token_count", "InputTokenCount", "inputTokenCount", "prompt", "input"),
+        "prompt_eval_count",
+    ),
+    "output_tokens": (
+        *("output_tokens", "outputTokens", "completion_tokens", "completionTokens", "output_token_count"),
+        *("candidatesTokenCount", "candidates_token_count", "OutputTokenCount", "outputTokenCount"),
+        *("completion", "output", "eval_count"),
+    ),
+    "cached": (
+        *("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_input_tokens"),
+        *("cached_tokens", "cached_prompt_tokens", "cachedContentTokenCount", "cached_content_token_count"),
+        *("cacheReadTokens", "input_tokens_cache_read", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+        *("cached", "cacheRead", "input_cache_read", "input_cached_tokens"),
+        *("cache_read.input_tokens", "prompt_details.cache_read"),
+    ),
+    "cache_write": (
+        *("cache_write_tokens", "cacheWriteInputTokens", "cache_write_input_tokens"),
+        *("input_tokens_cache_write", "cache_creation_input_tokens", "cacheWriteTokens"),
+        *("cache_creation.input_tokens", "prompt_details.cache_write", "cache_write_input_tokens"),
+    ),
+    "reasoning": (
+        *("reasoning_tokens", "reasoningTokens", "reasoning_output_tokens", "thoughtsTokenCount"),
+        *("thoughts_token_count", "thoughts", "output_reasoning"),
+        *("reasoning.output_tokens", "completion_details.reasoning"),
+    ),
+}
+_DETAILS = {
+    "cached": (
+        *("input_tokens_details", "prompt_tokens_details", "prompt_token_details", "input_token_details"),
+        *("inputTokenDetails", "cache"),
+    ),
+    "reasoning": (
+        *("output_tokens_details", "completion_tokens_details", "output_token_details", "outputTokenDetails"),
+    ),
+}
+_OF_DETAILS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "cached": ("cached", ("cached_tokens", "cache_read", "cacheReadTokens", "read")),
+    "cache_write": ("cached", ("cache_creation", "cache_write_tokens", "cacheWriteTokens", "write")),
+    "reasoning": ("reasoning", ("reasoning_tokens", "reasoning", "reasoningTokens", "thinking_tokens")),
+}
+_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count", "thoughts")
+"""Tokens that Gemini counts beside its output."""
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Tokens that Anthropic counts beside its input, and not within."""
+
+
+@lru_cache(maxsize=1024)
+def _plan(fields: tuple[str, ...]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return which of some fields may state tokens, by kind, and their details: many have the same fields."""
+    tokens, details = (
+        {name: [word for word in words if word in fields] for name, words in table.items()}
+        for table in (_WORDS, _DETAILS)
+    )
+    return tokens, details
+
+
+def _first(fields: Mapping[str, Any], words: Iterable[str]) -> Any:
+    for word in words:
+        if (value := fields.get(word)) is not None:
+            return value
+    return None
+
+
+def usage_in(stated: Any) -> dict[str, Any] | None:
+    """Return the tokens by the names of `TokenUsage`; None if none is stated.
+
+    Input has what came from a cache, output has what was thought, wherever an API leaves these out.
+
+    Example:
+        >>> usage_in({"promptTokenCount": 57, "candidatesTokenCount": 15, "thoughtsTokenCount": 124})
+        {'input_tokens': 57, 'output_tokens': 139, 'reasoning_tokens': 124}
+        >>> usage_in({"input_tokens": 3, "cache_read_input_tokens": 11, "output_tokens": 2})
+        {'input_tokens': 14, 'output_tokens': 2, 'cached_tokens': 11}
     """
-    fields: dict[str, Any] = {}
-    if isinstance(media_type, str) and media_type:
-        fields["media_type"] = media_type
-    if data is not None:
-        if data.startswith("data:"):
-            data = data.partition(",")[2]
-        try:
-            raw = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError):
-            raw = data.encode("utf-8", "surrogatepass")
-        fields |= {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}
-    if address:
-        fields["url"] = address
-    return fields
+    fields = mapping(stated)
+    if not fields:
+        return None
+    plan, details = _plan(tuple(fields))
+    tokens = {name: _first(fields, words) for name, words in plan.items()}
+    for name, (side, words) in _OF_DETAILS.items():
+        for place in details[side]:
+            value = _first(mapping(fields[place]), words)
+            if value is not None:
+                tokens[name] = value
+    if "prompt_tokens" in fields:  # a proxy repeats the names of another API, whose rules are not its own
+        tokens["cache_write"] = None if "cache_write_tokens" not in fields else tokens["cache_write"]
+    elif any(name in fields for name in _APART):
+        tokens["input_tokens"] = total(tokens["input_tokens"], *(fields.get(name) for name in _APART))
+    thoughts = next((fields[word] for word in _THOUGHTS if word in fields), None)
+    if thoughts is not None:
+        tokens["output_tokens"] = total(tokens["output_tokens"], thoughts)
+    tools = fields.get("toolUsePromptTokenCount", fields.get("tool_use_prompt_token_count"))
+    if tools is not None:
+        tokens["input_tokens"] = total(tokens["input_tokens"], tools)
+    return {
+        name if name.endswith("_tokens") else f"{name}_tokens": value
+        for name, value in tokens.items()
+        if is_amount(value)
+    } or None

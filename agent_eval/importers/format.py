@@ -1,7 +1,7 @@
 """The interface of an importer: recognise a record, link it with others, read conversations from them.
 
-To add a format, write a file with a subclass of `Format` (of `dialogue_format.DialogueFormat`, if its records
-are requests to a model and answers of it), and add a line to `catalog.py`.
+To add a format, write a file with a subclass of `Format` (of `dialogue.DialogueFormat`, if its records are
+requests to a model and answers of it), and add a line to `catalog.py`.
 """
 
 from __future__ import annotations

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, text_or_none
+from agent_eval.importers.events import EventFields, items, mapping, seconds_of, text, text_or_none, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import conversation_of, tool_name
 from agent_eval.importers.records import Record
-from agent_eval.importers.usage import usage_in
 
 OBJECTS = ("thread", "thread.message", "thread.run", "thread.run.step")
 
@@ -27,12 +26,8 @@ _USER, _STEP, _AGENT, _RUN = range(4)
 """Order of what has the same second."""
 
 
-class _Timed(NamedTuple):
-    """Events with their place in the order of the thread."""
-
-    seconds: float
-    kind: int
-    events: list[EventFields]
+_Timed = tuple[float, int, list[EventFields]]
+"""Events with their place in the order of the thread: seconds, and the order within a second."""
 
 
 def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> Conversation:
@@ -41,40 +36,29 @@ def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> C
     These are messages, runs and steps in any order, each with its place.
     """
     stated = [(mapping(value), place) for value, place in objects]
-    stated = stated[::-1] if _is_newest_first([fields for fields, _ in stated]) else stated
+    # Lists of the API have the newest first: then what has one second is reversed.
+    times = [at for fields, _ in stated if (at := seconds_of(fields.get("created_at"))) is not None]
+    falls = sum((later < earlier) - (later > earlier) for earlier, later in pairwise(times))
+    stated = stated[::-1] if falls > 0 else stated
     by_kind: dict[str, list[tuple[Mapping[str, Any], str]]] = {name: [] for name in OBJECTS}
     for fields, place in stated:
         by_kind.setdefault(str(fields.get("object")), []).append((fields, place))
     steps = [fields for fields, _ in by_kind["thread.run.step"]]
     runs = {text(fields.get("id")): fields for fields, _ in by_kind["thread.run"]}
     timed = [_message(fields, steps, runs, place, diagnostics) for fields, place in by_kind["thread.message"]]
-    timed += [
-        _step(fields, runs, place, diagnostics)
-        for fields, place in by_kind["thread.run.step"]
-        if fields.get("type") != "message_creation"
-    ]
+    for fields, place in by_kind["thread.run.step"]:
+        if fields.get("type") != "message_creation":
+            timed.append(_step(fields, runs, place, diagnostics))
     with_steps = {text(step.get("run_id")) for step in steps if mapping(step.get("usage"))}
     timed += [_run(run, has_steps=run_id in with_steps) for run_id, run in runs.items()]
-    timed.sort(key=lambda step: (step.seconds, step.kind))
-    events = [fields for step in timed for fields in step.events]
-    made = Conversation(events, id=_thread_id([fields for fields, _ in stated]))
-    made.aliases = tuple(run_id for run_id in runs if isinstance(run_id, str))
-    made.records = list(dict.fromkeys(place for _, place in stated))
-    return made
-
-
-def _thread_id(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    names = ["id" if fields.get("object") == "thread" else "thread_id" for fields in objects]
-    ids = (text(fields.get(name)) for name, fields in zip(names, objects, strict=True))
-    return next(filter(None, ids), None)
-
-
-def _is_newest_first(objects: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether lists are in the order of the API, newest first, so that what has one second is reversed."""
-    times = [seconds for fields in objects if (seconds := seconds_of(fields.get("created_at"))) is not None]
-    falls = sum(later < earlier for earlier, later in pairwise(times))
-    rises = sum(later > earlier for earlier, later in pairwise(times))
-    return falls > rises
+    timed.sort(key=lambda step: step[:2])
+    ids = (text(each.get("id" if each.get("object") == "thread" else "thread_id")) for each, _ in stated)
+    return Conversation(
+        [fields for _, _, events in timed for fields in events],
+        id=next(filter(None, ids), None),
+        aliases=tuple(run_id for run_id in runs if isinstance(run_id, str)),
+        records=list(dict.fromkeys(place for _, place in stated)),
+    )
 
 
 def _message(
@@ -86,30 +70,25 @@ def _message(
 ) -> _Timed:
     role = message.get("role")
     blocks = [_block(block) for block in items(message.get("content"))] or message.get("content")
-    seconds, moment = (
-        seconds_of(message.get("created_at")) or 0.0,
-        make.timestamp_of(message.get("created_at")),
-    )
+    created = message.get("created_at")
+    seconds, moment = seconds_of(created) or 0.0, make.timestamp_of(created)
     if role == "user":
-        return _Timed(seconds, _USER, [make.user_message(blocks, ts=moment)])
+        return seconds, _USER, [make.user_message(blocks, ts=moment)]
     if role not in ("assistant", "agent"):
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
-        return _Timed(seconds, _AGENT, [])
-    made = (mapping(mapping(step.get("step_details")).get("message_creation")) for step in steps)
-    own = message.get("id")
-    step = next(
-        (step for step, each in zip(steps, made, strict=True) if own and each.get("message_id") == own), {}
-    )
+        return seconds, _AGENT, []
+    step: Mapping[str, Any] = {}
+    for each in reversed(steps) if message.get("id") else ():
+        made = mapping(mapping(each.get("step_details")).get("message_creation"))
+        step = each if made.get("message_id") == message["id"] else step
     run = runs.get(text(message.get("run_id")), {})
-    answer = make.agent_message(
-        blocks,
-        ts=moment,
-        agent_name=text(message.get("assistant_id")) or text(message.get("agent_id")),
-        model=text(run.get("model")),
-        usage=usage_in(step.get("usage")),
-        stop_reason=text(mapping(message.get("incomplete_details")).get("reason")),
-    )
-    return _Timed(seconds, _AGENT, [answer])
+    facts = {
+        "agent_name": text(message.get("assistant_id")) or text(message.get("agent_id")),
+        "model": text(run.get("model")),
+        "usage": usage_in(step.get("usage")),
+        "stop_reason": text(mapping(message.get("incomplete_details")).get("reason")),
+    }
+    return seconds, _AGENT, [make.agent_message(blocks, ts=moment, **facts)]
 
 
 def _block(block: Any) -> Any:
@@ -136,15 +115,12 @@ def _step(
         events += _call(call, step)
     called = [fields for fields in events if fields["type"] == "tool_call"]
     if called:
-        usage, model = (
-            usage_in(step.get("usage")),
-            text(mapping(runs.get(text(step.get("run_id")))).get("model")),
-        )
-        called[-1].update({"usage": usage} if usage else {})
-        called[-1].update({"model": model} if model else {})
+        run = mapping(runs.get(text(step.get("run_id"))))
+        facts = {"usage": usage_in(step.get("usage")), "model": text(run.get("model"))}
+        called[-1].update({name: value for name, value in facts.items() if value})
     elif mapping(step.get("last_error")):
         events.append(make.error_event(dict(step["last_error"])))
-    return _Timed(seconds_of(step.get("created_at")) or 0.0, _STEP, events)
+    return seconds_of(step.get("created_at")) or 0.0, _STEP, events
 
 
 def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]:
@@ -160,35 +136,28 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
     agent = text(step.get("assistant_id")) or text(step.get("agent_id"))
     started, ended = step.get("created_at"), step.get("completed_at") or step.get("failed_at")
     first, last = seconds_of(started), seconds_of(ended)
-    took = None if first is None or last is None else last - first
-    made = make.tool_call(
-        name, arguments, call.get("id"), ran_on=ran_on, agent_name=agent, ts=make.timestamp_of(started)
-    )
+    took = None if first is None or last is None or last < first else (last - first) * 1000
+    place: dict[str, Any] = {"ran_on": ran_on, "agent_name": agent, "ts": make.timestamp_of(started)}
+    made = make.tool_call(name, arguments, call.get("id"), **place)
     output = next((details[key] for key in _RESULTS if details.get(key) is not None), None)
     failure = step.get("last_error") or (step.get("status") if step.get("status") in _FAILED else None)
     error = failure if output is None else None
     if output is None and error is None and step.get("status") != "completed":
         return [made]
     recorded = False if output is None and error is None else None
-    result = make.tool_result(
-        output,
-        call.get("id"),
-        tool=name,
-        error=error,
-        ran_on=ran_on,
-        ts=make.timestamp_of(ended),
-        latency_ms=took * 1000 if took is not None and took >= 0 else None,
-        content_recorded=recorded,
-    )
-    return [made, result]
+    about = {
+        "ran_on": ran_on,
+        "ts": make.timestamp_of(ended),
+        "latency_ms": took,
+        "content_recorded": recorded,
+    }
+    return [made, make.tool_result(output, call.get("id"), tool=name, error=error, **about)]
 
 
 def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
     """Return what a run says beside its steps: its error, and its usage if no step states any."""
     events: list[EventFields] = []
-    ended = (
-        run.get("failed_at") or run.get("completed_at") or run.get("cancelled_at") or run.get("created_at")
-    )
+    ended = next((run[name] for name in _ENDS if run.get(name)), None)
     usage = None if has_steps else usage_in(run.get("usage"))
     if usage is not None:
         events.append(make.event("agent", "model_call", model=text(run.get("model")), usage=usage))
@@ -196,7 +165,7 @@ def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
     if error is not None:
         reason = text(mapping(run.get("incomplete_details")).get("reason"))
         events.append(make.error_event(error, ts=make.timestamp_of(ended), stop_reason=reason))
-    return _Timed(seconds_of(ended) or 0.0, _RUN, events)
+    return seconds_of(ended) or 0.0, _RUN, events
 
 
 class Foundry(Format):
@@ -234,10 +203,8 @@ class Foundry(Format):
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        first = parts[0].payload
-        if isinstance(first, dict) and first.get("object") in OBJECTS:
-            stored = [(part.payload, part.place) for part in parts]
-            return [thread_of(stored, diagnostics)]
+        if mapping(parts[0].payload).get("object") in OBJECTS:
+            return [thread_of([(part.payload, part.place) for part in parts], diagnostics)]
         return [made for part in parts for made in _read_alone(part.payload, part.place, diagnostics)]
 
 
@@ -332,7 +299,7 @@ def _of_row(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Con
     events: list[EventFields] = []
     for name, value in (*sides, ("response", response)):
         if isinstance(value, list):
-            events += [fields for message in reader.messages(value, name) for fields in message.events]
+            events += reader.events_of(value, name)
         elif value is not None:
             events.append(make.agent_message(value) if name == "response" else make.user_message(value))
     calls = _column(row, "tool_calls")
@@ -341,9 +308,16 @@ def _of_row(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Con
         made = reader.blocks(calls if isinstance(calls, list) else [calls], "agent", "tool_calls")
         answer = [events.pop()] if events and events[-1]["actor"] == "agent" else []
         events += made + answer
-    result = Conversation(_timed(events), metadata=_others(row), records=[place])
+    # Threads are listed from the newest on: messages that all have a time are in that order.
+    times = [seconds_of(fields.get("ts")) for fields in events]
+    if None not in times:
+        events.sort(key=lambda fields: seconds_of(fields.get("ts")) or 0)
+    others = {name: value for name, value in row.items() if name not in _READ and value is not None}
+    tools = filter(None, map(tool_name, items(_column(row, "tool_definitions"))))
+    metadata = {"columns": others, "request": {"tools": names} if (names := list(tools)) else {}}
+    result = Conversation(events, id=conversation_of(row), records=[place])
+    result.metadata = {name: value for name, value in metadata.items() if value}
     result.expected_output = _column(row, "ground_truth")
-    result.id = conversation_of(row)
     run = next((run for each in items(response) if (run := text(mapping(each).get("run_id")))), None)
     result.aliases = tuple(filter(None, (text_or_none(row.get("id")), run)))
     if response is None and not conversation:
@@ -351,19 +325,3 @@ def _of_row(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Con
         result.events, result.turns = [], [{"input": _column(row, "query")}]
         diagnostics.note(place, "response", "is missing: run an agent on the case")
     return result
-
-
-def _timed(events: list[EventFields]) -> list[EventFields]:
-    """Order messages by their time if each has one: threads are listed from the newest on."""
-    times = [make.seconds_of(fields.get("ts")) for fields in events]
-    if any(moment is None for moment in times):
-        return events
-    return sorted(events, key=lambda fields: make.seconds_of(fields.get("ts")) or 0)
-
-
-def _others(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are neither messages nor expectations: context, scores, names of tools."""
-    others = {name: value for name, value in row.items() if name not in _READ and value is not None}
-    tools = _column(row, "tool_definitions")
-    names = [name for tool in items(tools) if (name := tool_name(tool)) is not None]
-    return ({"columns": others} if others else {}) | ({"request": {"tools": names}} if names else {})

@@ -70,11 +70,10 @@ def generation_message(output: Any) -> Mapping[str, Any] | None:
         generations = generations[0]
     generation = mapping(generations)
     message = generation.get("message")
+    spoken = {"type": "ai", "content": generation.get("text")}
     if isinstance(message, dict):
-        return (
-            message if is_message(message) else {"type": "ai", "content": generation.get("text"), **message}
-        )
-    return {"type": "ai", "content": generation["text"]} if isinstance(generation.get("text"), str) else None
+        return message if is_message(message) else {**spoken, **message}
+    return spoken if isinstance(spoken["content"], str) else None
 
 
 class Chunks:
@@ -89,21 +88,14 @@ class Chunks:
         if known is None:
             return
         fields = known[1]
-        identifier = text(fields.get("id"))
-        empty: dict[str, Any] = {
-            "type": "ai",
-            "id": identifier,
-            "content": "",
-            "calls": {},
-            "response_metadata": {},
-        }
-        message = self._open.setdefault(identifier, empty)
+        own = text(fields.get("id"))
+        empty: dict[str, Any] = {"type": "ai", "id": own, "content": "", "calls": {}, "response_metadata": {}}
+        message = self._open.setdefault(own, empty)
         _add_content(message, fields.get("content"))
         for position, part in enumerate(map(mapping, items(fields.get("tool_call_chunks")))):
             # The first fragment of a call has id and name, each has a piece of the arguments.
-            call = message["calls"].setdefault(
-                part.get("index", position), {"id": None, "name": "", "args": ""}
-            )
+            begun = {"id": None, "name": "", "args": ""}
+            call = message["calls"].setdefault(part.get("index", position), begun)
             call["id"] = call["id"] or text(part.get("id"))
             call["name"] += text(part.get("name")) or ""
             call["args"] += text(part.get("args")) or ""

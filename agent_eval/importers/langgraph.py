@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -13,13 +13,23 @@ from agent_eval.importers.dialogue import Dialogue, Turn, link_of, message_of
 from agent_eval.importers.events import items, mapping, seconds_of, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
-from agent_eval.importers.langsmith import is_run, run_spans, runs_in, thread_of, trace_of
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
+from agent_eval.importers.span_records import (
+    AGENT_NAME,
+    INPUTS,
+    KIND,
+    OUTPUTS,
+    SESSION,
+    SpanFields,
+    model_attributes,
+    span_fields,
+)
 from agent_eval.importers.span_tree import SpanTree
 
 _MODES = frozenset({"values", "updates", "messages", "tasks", "debug", "custom", "checkpoints", "events"})
 _DEBUG = frozenset({"checkpoint", "task", "task_result"})
+_OF_TASKS = frozenset({"triggers", "result", "interrupts"})
 
 
 class LangGraph(Format):
@@ -37,34 +47,30 @@ class LangGraph(Format):
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
-        match = self.detect(record.value)
-        variant, value = "messages" if match is None else match.variant, record.value
-        return self._link(record, variant), {"variant": variant, "value": value}
-
-    def _link(self, record: Record, variant: str) -> Link:
-        value = record.value
+        match, value = self.detect(record.value), record.value
+        variant = "messages" if match is None else match.variant
+        link = ALONE
         if variant == "run":
-            ids = [f"trace:{trace_of(value)}"]
-            thread = thread_of(value)
-            return Link(ids=(*ids, *([f"thread:{thread}"] if thread else [])))
-        if variant == "snapshot":
+            thread = _thread_of(value)
+            link = Link(ids=(f"trace:{_trace_of(value)}", *([f"thread:{thread}"] if thread else [])))
+        elif variant == "snapshot":
             thread = _thread(value)
-            ids = [f"thread:{thread}"] if thread else []
-            return Link(ids=tuple(ids), time=seconds_of(value.get("created_at")))
-        if variant == "values":
+            ids = (f"thread:{thread}",) if thread else ()
+            link = Link(ids=ids, time=seconds_of(value.get("created_at")))
+        elif variant == "values":
             # States repeat the dialogue, so a file may hold those of several.
             history = MessageReader("", Diagnostics()).messages(value.get("messages"), "")
-            return link_of(Turn(history=history), record.source)
-        if variant == "messages" or record.position is None:
-            return ALONE
-        return Link(ids=(f"file:{record.source}",))
+            link = link_of(Turn(history=history), record.source)
+        elif variant != "messages" and record.position is not None:
+            link = Link(ids=(f"file:{record.source}",))
+        return link, {"variant": variant, "value": value}
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
         values = [(mapping(part.payload), part.place) for part in parts]
         runs = [payload["value"] for payload, _ in values if payload["variant"] == "run"]
         for payload, _ in values:
-            runs += runs_in(payload["value"]) if payload["variant"] == "runs" else []
+            runs += _runs_in(payload["value"]) if payload["variant"] == "runs" else []
         if runs:
             return _of_runs(runs, parts[0].place, diagnostics)
         reader = _StreamReader(diagnostics)
@@ -77,12 +83,15 @@ def _of_runs(
     runs: Sequence[Mapping[str, Any]], place: str, diagnostics: Diagnostics
 ) -> Iterable[Conversation]:
     """Make a conversation of each thread, and of each trace that is of none."""
-    threads = {trace_of(run): thread for run in runs if (thread := thread_of(run))}
+    threads = {_trace_of(run): thread for run in runs if (thread := _thread_of(run))}
     by_name: dict[str | None, list[Mapping[str, Any]]] = {}
     for run in runs:
-        by_name.setdefault(threads.get(trace_of(run)) or trace_of(run), []).append(run)
+        by_name.setdefault(threads.get(_trace_of(run)) or _trace_of(run), []).append(run)
     for name, own in by_name.items():
-        spans = [(span, place) for span in run_spans(own)]
+        # Chains are steps of the framework that repeat what the runs within them record: they are no spans.
+        flat = [run for outer in own for run in _flat(outer)]
+        by_id = {text(run.get("id")): run for run in flat}
+        spans = [(_span(run, by_id), place) for run in flat]
         yield Conversation(SpanTree(spans, diagnostics).events(), id=name)
 
 
@@ -116,19 +125,19 @@ def _is_update(value: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_task(value: Mapping[str, Any]) -> bool:
-    return {"id", "name"} <= set(value) and (
-        "triggers" in value or {"result", "interrupts"} & set(value) != set()
-    )
+def _is_run(value: Any) -> bool:
+    """Whether a value is a run."""
+    run = mapping(value)
+    return isinstance(run.get("run_type"), str) and "id" in run and ("inputs" in run or "outputs" in run)
 
 
 _VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = (
-    ("run", 0.95, is_run),
-    ("runs", 0.95, lambda value: bool(runs_in(value))),
+    ("run", 0.95, _is_run),
+    ("runs", 0.95, lambda value: bool(_runs_in(value))),
     ("snapshot", 0.9, lambda value: isinstance(value.get("values"), dict) and "config" in value),
     ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
     ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),
-    ("task", 0.85, _is_task),
+    ("task", 0.85, lambda value: {"id", "name"} <= set(value) and not _OF_TASKS.isdisjoint(value)),
     (
         "values",
         0.9,
@@ -165,20 +174,13 @@ class _StreamReader:
         about = {"state": self._state} if self._state else {}
         return Conversation(self._dialogue.events, id=self._thread, metadata=about)
 
-    def _add_state(self, state: Any, place: str) -> None:
-        """Read the messages of a state, and keep what its other channels hold."""
-        self._keep(state)
-        self._history(mapping(state).get("messages"), place)
-
-    def _keep(self, channels: Any) -> None:
-        """Keep the last value of each channel of a state, which authors name, but for those of LangGraph."""
+    def _keep(self, channels: Any) -> Any:
+        """Keep the last value of each channel of a state, which authors name; return that of its messages."""
         for name, value in mapping(channels).items():
-            if (
-                name != "messages"
-                and value not in (None, "", [], {})
-                and not name.startswith(("__", "branch:"))
-            ):
+            is_own = name == "messages" or name.startswith(("__", "branch:"))
+            if not is_own and value not in (None, "", [], {}):
                 self._state[name] = value
+        return mapping(channels).get("messages")
 
     def add(self, variant: str, value: Any, place: str) -> None:
         if variant == "item":
@@ -192,10 +194,10 @@ class _StreamReader:
             for node, written in value.items():
                 self._add_update(node, written, place)
         elif variant == "values":
-            self._add_state(value, place)
+            self._history(self._keep(value), place)
         elif variant == "snapshot":
             self._thread = self._thread or _thread(value)
-            self._add_state(value.get("values"), place)
+            self._history(self._keep(value.get("values")), place)
             for task in map(mapping, items(value.get("tasks"))):
                 if task.get("error"):
                     self._add_error(task["error"], place)
@@ -230,8 +232,7 @@ class _StreamReader:
             self._dialogue.add(message_of([made]))
             return
         for part in written if isinstance(written, list) else [written]:
-            self._keep(part)
-            messages = mapping(part).get("messages")
+            messages = self._keep(part)
             for message in messages if isinstance(messages, list) else [messages]:
                 if message is not None:
                     self._dialogue.add(self._reader(place).message(message, f"{node}.messages"))
@@ -240,7 +241,7 @@ class _StreamReader:
         payload = mapping(value.get("payload"))
         if value.get("type") == "checkpoint":
             self._thread = self._thread or _thread(payload)
-            self._add_state(payload.get("values"), place)
+            self._history(self._keep(payload.get("values")), place)
         else:
             self._add_task(payload, place)
         ts = make.timestamp_of(value.get("timestamp"))
@@ -279,3 +280,92 @@ class _StreamReader:
             self._dialogue.add(self._reader(place).message(data["output"], "data.output"))
         elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
             self._add_error(data.get("error") or kind, text(value.get("name")) or place)
+
+
+# --- Runs of LangSmith, nested or as the flat list that its API exports ---
+
+_KINDS = {"llm": "LLM", "chat_model": "LLM", "tool": "TOOL", "retriever": "RETRIEVER"}
+_THREADS = ("thread_id", "session_id", "conversation_id")
+
+
+def _runs_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the runs of a request to the API (`post` and `patch`), of an answer of it, or of a webhook."""
+    fields = mapping(value)
+    if not {"post", "patch"} <= set(fields):
+        runs = [mapping(run) for run in items(fields.get("runs"))]
+        return runs if runs and all(map(_is_run, runs)) else []
+    posted = {str(run.get("id")): dict(run) for run in map(mapping, items(fields["post"]))}
+    order = list(posted)
+    for number, change in enumerate(map(mapping, items(fields["patch"]))):
+        # The client of JavaScript names none: its changes are in the order of the runs.
+        own = str(change.get("id") or (order[number] if number < len(order) else number))
+        run = posted.setdefault(own, {"id": own})
+        run |= {name: stated for name, stated in change.items() if stated not in (None, {}, [])}
+    return list(posted.values()) if all(map(_is_run, posted.values())) else []
+
+
+def _thread_of(run: Mapping[str, Any]) -> str | None:
+    """Return the thread that a run belongs to, by its metadata."""
+    metadata = mapping(mapping(run.get("extra")).get("metadata"))
+    return next((text(metadata.get(name)) for name in _THREADS if text(metadata.get(name))), None)
+
+
+def _trace_of(run: Mapping[str, Any]) -> str | None:
+    """Return the id of a run's trace."""
+    return text(run.get("trace_id")) or text(run.get("id"))
+
+
+def _flat(run: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield run
+    for child in items(run.get("child_runs")):
+        yield from _flat({"parent_run_id": run.get("id"), "trace_id": _trace_of(run), **mapping(child)})
+
+
+def _span(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> SpanFields:
+    kind = _KINDS.get(str(run.get("run_type")))
+    inputs, outputs = mapping(run.get("inputs")), run.get("outputs")
+    attributes: dict[str, Any] = {SESSION: _thread_of(run)}
+    if kind == "LLM":
+        attributes |= {KIND: kind, INPUTS: _request(run, by_id), OUTPUTS: outputs}
+        settings = mapping(mapping(run.get("extra")).get("invocation_params"))
+        model = settings.get("model") or settings.get("model_name") or inputs.get("model")
+        stated = mapping(outputs).get("usage_metadata")
+        attributes |= model_attributes(run if "prompt_tokens" in run else mapping(stated), model=model)
+        attributes["llm.cost.total"] = _amount(run.get("total_cost"))
+        metadata = mapping(mapping(run.get("extra")).get("metadata"))
+        attributes[AGENT_NAME] = text(metadata.get("lc_agent_name"))
+    elif kind is not None:
+        arguments = inputs["input"] if set(inputs) == {"input"} else dict(inputs)
+        answer = mapping(outputs)
+        attributes |= {KIND: kind, "gen_ai.tool.name": run.get("name"), INPUTS: arguments}
+        attributes[OUTPUTS] = answer["output"] if set(answer) == {"output"} else outputs
+    ids = (_trace_of(run), run.get("id"), run.get("parent_run_id"))
+    return span_fields(
+        run.get("name"), ids, (run.get("start_time"), run.get("end_time")), attributes, run.get("error")
+    )
+
+
+def _request(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> Any:
+    """Return the messages that a model was asked; older clients record them as one text.
+
+    Then those of the step around it are taken, which has them as they were.
+    """
+    inputs = mapping(run.get("inputs"))
+    if "messages" in inputs:
+        return dict(inputs)
+    outer = by_id.get(text(run.get("parent_run_id")))
+    while outer is not None:
+        around = mapping(outer.get("inputs"))
+        if isinstance(around.get("messages"), list):
+            return {"messages": around["messages"]}
+        outer = by_id.get(text(outer.get("parent_run_id")))
+    prompts = items(inputs.get("prompts"))
+    return prompts[0] if prompts else inputs.get("prompt", dict(inputs))
+
+
+def _amount(value: Any) -> Any:
+    """Read an amount of money, which the API writes as text."""
+    try:
+        return float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    except ValueError:
+        return None

@@ -11,7 +11,7 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import DialogueFormat, Turn, message_of
-from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.events import items, mapping, text, usage_in
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
@@ -26,7 +26,6 @@ from agent_eval.importers.streams import (
     streams_in,
     ui_message_of,
 )
-from agent_eval.importers.usage import usage_in
 
 Lists = list[tuple[str, list[Any], Mapping[str, Any]]]
 """Lists of messages, each with its place in the record, and with what stands beside it there."""

@@ -8,17 +8,15 @@ read them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, part_of, text
+from agent_eval.importers.events import EventFields, items, mapping, part_of, text, usage_in
 from agent_eval.importers.known_fields import report_unknown
 from agent_eval.importers.responses_items import item_events
-from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
     ARGUMENTS,
     CALL_IDS,
@@ -33,6 +31,7 @@ from agent_eval.importers.vocabulary import (
     first_text,
     holds_results,
     kind_of,
+    snake,
 )
 
 _CONTENTS = ("parts", "blocks", "contents", "items", "content", "_content")
@@ -55,7 +54,6 @@ _SPEAKERS: dict[str, Callable[..., EventFields]] = {
     "system": make.system_message,
 }
 _CODE, _SEARCH = "code_execution", "google_search"
-_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MessageReader:
@@ -65,7 +63,19 @@ class MessageReader:
     """
 
     def __init__(self, place: str, diagnostics: Diagnostics, *, is_whole: bool = True) -> None:
-        self._place, self._diagnostics, self._is_whole = place, diagnostics, is_whole
+        self.place, self.diagnostics, self._is_whole = place, diagnostics, is_whole
+
+    def lost(self, field: str, reason: str) -> None:
+        """Report what of the record is in no event; `field` is where it is."""
+        self.diagnostics.lost(self.place, field, reason)
+
+    def note(self, field: str, reason: str) -> None:
+        """Report what explains the result."""
+        self.diagnostics.note(self.place, field, reason)
+
+    def unknown(self, field: str) -> None:
+        """Report what the format does not define."""
+        self.diagnostics.unknown(self.place, field)
 
     def messages(self, values: Any, field: str, *, role: str | None = None) -> list[Message]:
         """Read a list of messages or items, or a list that holds one such list; `field` is where it is.
@@ -78,10 +88,14 @@ class MessageReader:
             self.message(value, f"{field}[{number}]", role=role) for number, value in enumerate(items(values))
         ]
 
+    def events_of(self, values: Any, field: str) -> list[EventFields]:
+        """Return what happens in a list of messages, as `messages` takes it."""
+        return [fields for message in self.messages(values, field) for fields in message.events]
+
     def message(self, value: Any, field: str, *, role: str | None = None) -> Message:
         """Read one message with its id, by which a repetition is told."""
-        is_wrapped = isinstance(value, dict) and not _WRAPPERS.isdisjoint(value)
-        own = unwrapped(value).get("id") if is_wrapped else mapping(value).get("id")
+        fields = mapping(value)
+        own = (fields if _WRAPPERS.isdisjoint(fields) else unwrapped(value)).get("id")
         events = self.events(value, field, role=role)
         is_call_id = own is not None and any(own == made.get("call_id") for made in events)
         return message_of(events, own if isinstance(own, str) and own and not is_call_id else None)
@@ -103,19 +117,17 @@ class MessageReader:
             stated = "assistant" if fields["kind"] == "response" else None
         elif stated is None and isinstance(kind, str):
             if kind not in ROLES:
-                return item_events(fields, self._place, field, self._diagnostics)
+                return item_events(fields, self.place, field, self.diagnostics)
             stated = kind
         speaker_role = ROLES.get(stated or "", stated)
         if speaker_role == "remove":
-            self._diagnostics.note(
-                self._place, field, "removes an earlier message from the state; the trace keeps it"
-            )
+            self.note(field, "removes an earlier message from the state; the trace keeps it")
             return []
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
-            self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
+            self.lost(field, f"has the role {speaker_role!r}, which is none of this format")
             return []
         if self._is_whole:
-            report_unknown(fields, "message", self._place, f"{field}.", self._diagnostics)
+            report_unknown(fields, "message", self.place, f"{field}.", self.diagnostics)
         events = list(self._events(fields, speaker_role, field))
         add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
@@ -127,8 +139,12 @@ class MessageReader:
                 fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
             )
             return
-        if role == "agent":
-            yield from _beside(fields)
+        if role == "agent":  # what it thought comes before its content
+            thoughts = (text(each.get(name)) for name in _THOUGHTS for each in (fields, _more(fields)))
+            if (thought := next(filter(None, thoughts), None)) is not None:
+                yield make.reasoning(thought)
+            for summary in map(mapping, items(fields.get("thoughts"))):
+                yield make.reasoning(summary.get("description") or summary.get("subject"))
         elif content is None and role in _SPEAKERS and fields.get("content") is not None:
             yield _SPEAKERS[role](fields["content"])
         by_id = set()
@@ -195,21 +211,22 @@ class MessageReader:
             return [make.tool_result(content)]
         speaker = _SPEAKERS.get(role or "")
         if speaker is None:
-            self._lost(field, "has no role, so its author is unknown")
+            self.lost(field, "has no role, so its author is unknown")
             return []
         return [speaker(content, attributes=notes) if notes else speaker(content)]
 
     def _unknown(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
         kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
         stated = next((block[name] for name in KINDS if isinstance(block.get(name), str)), None)
-        named = sorted(name for name, value in block.items() if value is not None and not _is_opaque(name))
+        named = sorted(
+            name
+            for name, value in block.items()
+            if value is not None and name.lower().replace("_", "") not in _OPAQUE
+        )
         if _SAYS_NOTHING.isdisjoint(kinds) and (named or not block):
             what = f"the type {stated!r}" if stated is not None else ", ".join(named[:4]) or "nothing"
-            self._lost(field, f"is of {what}, which is not known")
+            self.lost(field, f"is of {what}, which is not known")
         return []
-
-    def _lost(self, field: str, reason: str) -> None:
-        self._diagnostics.lost(self._place, field, reason)
 
 
 _WRAPPERS = frozenset({"lc", "data", "Role"})
@@ -225,37 +242,23 @@ def unwrapped(value: Any) -> Mapping[str, Any]:
     kind = fields.get("type")
     if isinstance(kind, str) and kind in ROLES and isinstance(fields.get("data"), dict):
         return {**fields["data"], "role": kind}
-    if kind in ("chat", "ChatMessage", "ChatMessageChunk") or kind in ("AIMessageChunk",):
+    if kind in ("chat", "ChatMessage", "ChatMessageChunk", "AIMessageChunk"):
         return {**fields, "role": fields.get("role", "assistant")}
     if "Role" in fields and "role" not in fields:
-        plain = snake(fields)
+        plain = _as_python(fields)
         role = plain["role"]
         return {**plain, "role": str(mapping(role).get("label", role)).lower()}
     return fields
 
 
-def snake(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     """Write the fields of .NET as Python does: `CallId` as `call_id`; the arguments of a call as they are."""
     if isinstance(value, list):
-        return [snake(inner) for inner in value]
+        return [_as_python(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    return {
-        _HUMP.sub("_", name).lower(): inner if name in ("Arguments", "Result", "Metadata") else snake(inner)
-        for name, inner in value.items()
-    }
-
-
-def _beside(fields: Mapping[str, Any]) -> Iterator[EventFields]:
-    """Yield what an agent's message has before its content: thoughts."""
-    more = _more(fields)
-    for name in _THOUGHTS:
-        thought = text(fields.get(name)) or text(more.get(name))
-        if thought is not None:
-            yield make.reasoning(thought)
-            break
-    for summary in map(mapping, items(fields.get("thoughts"))):
-        yield make.reasoning(summary.get("description") or summary.get("subject"))
+    whole = ("Arguments", "Result", "Metadata")
+    return {snake(name): inner if name in whole else _as_python(inner) for name, inner in value.items()}
 
 
 def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:
@@ -319,12 +322,8 @@ def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] |
         isinstance(block.get(name), dict) and block[name] for name in CALLS_INSIDE
     )
     is_typed = "toolCallId" in block and TYPED_BY_TOOL.fullmatch(str(block.get("type")))
-    is_bare = (
-        not kinds
-        and first_text(block, IDS)
-        and first_text(block, NAMES)
-        and any(n in block for n in ARGUMENTS)
-    )
+    is_named = not kinds and first_text(block, IDS) and first_text(block, NAMES)
+    is_bare = is_named and any(name in block for name in ARGUMENTS)
     return _call_events(block) if is_call or is_typed or is_bare else None
 
 
@@ -363,8 +362,7 @@ def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     if isinstance(state, dict):  # opencode's
         arguments = state.get("input")
     events = [make.tool_call(name, arguments, own, ran_on=place)]
-    answered = any(word in call for word in ("output", "result", "errorText", "resultDisplay"))
-    if answered:
+    if any(word in call for word in ("output", "result", "errorText", "resultDisplay")):
         events.append(_result(call, own))
     elif error:
         events[0]["error"] = error
@@ -386,11 +384,10 @@ def _block_result(
         response = result.get("response")
         error = mapping(response).get("error")
         return make.tool_result(response, result.get("id"), tool=text(result.get("name")), error=error)
-    made = _result(
-        result, first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS) or call_id
-    )
-    if "call_id" not in made and (own := first_text(result, ("id",))):
-        made["call_id"] = own
+    own = first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS)
+    made = _result(result, own or call_id)
+    if "call_id" not in made and (named := first_text(result, ("id",))):
+        made["call_id"] = named
     hosted = word.endswith("toolresult") and word not in ("toolresult", "mcptoolresult")
     return made | ({"ran_on": "server"} if hosted or word == "servertoolcallresponse" else {})
 
@@ -415,11 +412,10 @@ def outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
         kind, output = output["type"], output.get("value")
     elif str(mapping(output).get("type", "")).endswith("_error"):
         return None, mapping(output).get("error_code") or output
-    if (
-        isinstance(output, list)
-        and output
-        and all(isinstance(block, dict) and set(block) in ({"text"}, {"json"}) for block in output)
-    ):
+    plain = [
+        block for block in items(output) if isinstance(block, dict) and set(block) in ({"text"}, {"json"})
+    ]
+    if plain and plain == output:
         values = [value for block in output for value in block.values()]
         output = values[0] if len(values) == 1 else values
     failed = (
@@ -575,7 +571,3 @@ def _text_of(content: Any) -> str | None:
     if not parts or any(part is None or part.get("type") != "text" for part in parts):
         return None
     return "".join(part["text"] for part in parts if part is not None)
-
-
-def _is_opaque(name: str) -> bool:
-    return name.lower().replace("_", "") in _OPAQUE

@@ -50,13 +50,24 @@ class OpenAI(ProviderFormat):
             if is_items(value):
                 return Match(0.75, "responses items")
             return Match(0.6, "chat messages") if is_chat_messages(value) else None
-        if isinstance(value, str):
-            return _match_of_stream(value)
-        if not isinstance(value, dict):
-            return None
-        if is_items(value.get("items")):
+        fields = mapping(value)
+        if is_items(fields.get("items")):
             return Match(0.75, "responses items")
-        return _match_of_batch(value) or _match_of_exchange(value) or _match_of_body(value)
+        if "custom_id" in fields and "body" in fields and str(fields.get("url", "")).startswith("/v1/"):
+            return Match(0.95, "batch input")
+        if "custom_id" in fields and "response" in fields and "error" in fields:
+            return Match(0.95, "batch")
+        exchange = exchange_of(value)
+        answer = value if exchange is None else exchange.response
+        matched = None if exchange is None else _match_of_exchange(exchange)
+        if is_event_stream(answer):
+            first = mapping(first_event(answer))
+            is_chunk = first.get("object") == "chat.completion.chunk" or isinstance(
+                first.get("choices"), list
+            )
+            matched = Match(0.95, "chat stream") if is_chunk else None
+            matched = Match(0.95, "responses stream") if _is_response_stream(first) else matched
+        return matched or _match_of_body(fields)
 
     @override
     def exchange(self, value: Any) -> Exchange:
@@ -109,9 +120,7 @@ class OpenAI(ProviderFormat):
         if body.get("object") == "response.compaction":
             # What it returns beside the compaction repeats messages of the user.
             output = [item for item in output if mapping(item).get("role") != "user"]
-        messages = reader.messages(output, "output")
-        events = [fields for message in messages for fields in message.events]
-        return [message_of(events or [make.agent_message(None)])]
+        return [message_of(reader.events_of(output, "output") or [make.agent_message(None)])]
 
     @override
     def stop_reason(self, body: Mapping[str, Any]) -> str | None:
@@ -168,29 +177,7 @@ def _is_response_stream(first: Any) -> bool:
     return str(mapping(first).get("type", "")).startswith("response.")
 
 
-def _match_of_stream(value: str) -> Match | None:
-    first = first_event(value) if is_event_stream(value) else None
-    if _is_response_stream(first):
-        return Match(0.95, "responses stream")
-    fields = mapping(first)
-    is_chunk = fields.get("object") == "chat.completion.chunk" or isinstance(fields.get("choices"), list)
-    return Match(0.95, "chat stream") if is_chunk else None
-
-
-def _match_of_batch(value: Mapping[str, Any]) -> Match | None:
-    if "custom_id" not in value:
-        return None
-    if "body" in value and str(value.get("url", "")).startswith("/v1/"):
-        return Match(0.95, "batch input")
-    return Match(0.95, "batch") if "response" in value and "error" in value else None
-
-
-def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:
-    exchange = exchange_of(value)
-    if exchange is None:
-        return None
-    if isinstance(exchange.response, str) and is_event_stream(exchange.response):
-        return _match_of_stream(exchange.response)
+def _match_of_exchange(exchange: Exchange) -> Match | None:
     body = mapping(exchange.response)
     matched = _match_of_body(body) if "messages" not in body else None
     if matched is not None:

@@ -75,16 +75,12 @@ def _is_item(value: Any) -> bool:
 
 
 def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = MessageReader(place, diagnostics).messages(values, "items")
-    events = [fields for message in messages for fields in message.events]
+    events = MessageReader(place, diagnostics).events_of(values, "items")
     for item in map(mapping, values):
         model = text(mapping(item.get("provider_data")).get("model"))
         for fields in events:
-            if (
-                model is not None
-                and fields.get("call_id") == item.get("call_id")
-                and fields["actor"] == "agent"
-            ):
+            is_same = fields.get("call_id") == item.get("call_id") and fields["actor"] == "agent"
+            if model is not None and is_same:
                 fields.setdefault("model", model)
     return Conversation(events)
 
@@ -110,25 +106,21 @@ def _of_trace(data: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> Conv
 
 def _span(item: Mapping[str, Any]) -> SpanFields:
     data = mapping(item.get("span_data"))
-    kind = data.get("type")
+    kind, name, asked, output = (data.get(each) for each in ("type", "name", "input", "output"))
     attributes: dict[str, Any] = {}
     if kind == "generation":
-        attributes = {
-            KIND: "LLM",
-            INPUTS: {"messages": data.get("input")},
-            OUTPUTS: _answer(data.get("output")),
-        }
-        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
+        # It answers with messages, or with a whole response where that was streamed.
+        first = mapping(next(iter(items(output)), None)).get("output")
+        answer = first if isinstance(first, list) else output
+        attributes = {KIND: "LLM", INPUTS: {"messages": asked}, OUTPUTS: answer}
     elif kind == "response":
-        attributes = {KIND: "LLM", "gen_ai.response.id": text(data.get("response_id"))}
-        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
-        attributes |= {INPUTS: data.get("input"), OUTPUTS: data.get("response")}
+        attributes = {KIND: "LLM", INPUTS: asked, OUTPUTS: data.get("response")}
+        attributes["gen_ai.response.id"] = text(data.get("response_id"))
     elif kind == "function":
-        attributes = {KIND: "TOOL", "gen_ai.tool.name": data.get("name")}
-        attributes["gen_ai.tool.call.arguments"] = data.get("input")
-        attributes["gen_ai.tool.call.result"] = data.get("output")
+        attributes = {KIND: "TOOL", "gen_ai.tool.name": name}
+        attributes |= {"gen_ai.tool.call.arguments": asked, "gen_ai.tool.call.result": output}
     elif kind == "agent":
-        attributes = {KIND: "AGENT", AGENT_NAME: text(data.get("name"))}
+        attributes = {KIND: "AGENT", AGENT_NAME: text(name)}
     elif kind == "handoff":
         attributes = {"gen_ai.operation.name": "agent_handoff"}
         attributes["gen_ai.handoff.from_agent"] = text(data.get("from_agent"))
@@ -136,16 +128,8 @@ def _span(item: Mapping[str, Any]) -> SpanFields:
     elif kind == "guardrail":
         attributes = {KIND: "GUARDRAIL", "output.value": {"triggered": data.get("triggered")}}
         attributes["agent_eval.triggered"] = True if data.get("triggered") else None
+    if attributes.get(KIND) == "LLM":
+        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
     ids = (item.get("trace_id"), item.get("id"), item.get("parent_id"))
-    name = data.get("name") or kind
-    return span_fields(
-        name, ids, (item.get("started_at"), item.get("ended_at")), attributes, item.get("error")
-    )
-
-
-def _answer(output: Any) -> Any:
-    """Return what a model answered: messages, or a whole response where it was streamed."""
-    values = [mapping(value) for value in items(output)]
-    if values and isinstance(values[0].get("output"), list):
-        return values[0]["output"]
-    return output
+    times = (item.get("started_at"), item.get("ended_at"))
+    return span_fields(name or kind, ids, times, attributes, item.get("error"))

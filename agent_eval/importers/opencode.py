@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.messages import add_facts
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 _SAYS_NOTHING = ("step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "retry")
 
@@ -131,10 +130,7 @@ def _recognise_openhands(value: Any) -> tuple[float, str] | None:
 
 def _add_openhands(session: Session, fields: Mapping[str, Any]) -> None:
     before = len(session.events)
-    if "kind" in fields:
-        _add_of_sdk(session, fields)
-    else:
-        _add_of_first(session, fields)
+    (_add_of_sdk if "kind" in fields else _add_of_first)(session, fields)
     make.mark(session.events[before:], ts=make.timestamp_of(fields.get("timestamp")))
 
 

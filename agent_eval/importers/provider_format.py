@@ -21,12 +21,12 @@ from agent_eval.importers.events import (
     mapping,
     text,
     text_or_none,
+    usage_in,
 )
 from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import EventStream, is_event_stream, streams_in
-from agent_eval.importers.usage import usage_in
 
 _REQUESTS = ("request", "request_body", "kwargs")
 _ANSWERS = ("response", "response_body", "completion")
@@ -207,7 +207,7 @@ def conversation_of(*places: Any) -> str | None:
 def record_ids(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids that a record has beside that of its conversation."""
     stated = (text_or_none(fields.get(name)) for name in _RECORD_NAMES)
-    return tuple(dict.fromkeys(id_text for id_text in stated if id_text is not None))
+    return tuple(dict.fromkeys(filter(None, stated)))
 
 
 def settings_of(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_eval.errors import InvalidInput
@@ -33,12 +33,7 @@ class Recognised:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the command prints it."""
-        return {
-            "format": self.format,
-            "variant": self.variant,
-            "records": self.records,
-            "confidence": self.confidence,
-        }
+        return asdict(self)
 
 
 def match_of(candidate: Format, value: Any) -> Match | None:
@@ -87,15 +82,23 @@ class Recogniser:
         ]
         if not matches and self._named and self.elsewhere(record.value) is None:
             return 0, Match(0.0, "named")
-        if not matches:
-            diagnostics.lost(record.place, "", self._not_recognised(record.value))
-            return None
-        if not self._named and max(matches)[0] < _SURE and self.unsupported(record.value) is not None:
-            diagnostics.lost(record.place, "", self._not_recognised(record.value))
+        is_unsure = not self._named and max(matches, default=(0.0,))[0] < _SURE
+        if not matches or (is_unsure and self.unsupported(record.value) is not None):
+            named, value = ", ".join(candidate.name for candidate in self.formats), record.value
+            elsewhere = self.elsewhere(value, _SURE) or self.unsupported(value) or self.elsewhere(value)
+            hint = "" if elsewhere is None else f"; {elsewhere}"
+            diagnostics.lost(record.place, "", f"is not of {named}{hint}")
             return None
         matches.sort(key=lambda candidate: (-candidate[0], candidate[1]))
         if len(matches) > 1 and matches[0][0] - matches[1][0] < _TOO_CLOSE:
-            raise self._ambiguous(record.place, matches)
+            shares = {self.formats[number].name: confidence for confidence, number, _ in matches}
+            first, second = list(shares)[:2]
+            raise InvalidInput(
+                f"{record.place}: could be {first} or {second}",
+                remedy=f"Say which with --from {first} or --from {second}.",
+                record=record.place,
+                confidence=shares,
+            )
         _, number, match = matches[0]
         return number, match
 
@@ -105,11 +108,6 @@ class Recogniser:
         counted = self._counts.setdefault(key, Recognised(*key))
         counted.records += 1
         counted.confidence = min(counted.confidence, match.confidence)
-
-    def _not_recognised(self, value: Any) -> str:
-        names = ", ".join(candidate.name for candidate in self.formats)
-        elsewhere = self.elsewhere(value, _SURE) or self.unsupported(value) or self.elsewhere(value)
-        return f"is not of {names}" + (f"; {elsewhere}" if elsewhere is not None else "")
 
     def elsewhere(self, value: Any, than: float = 0.0) -> str | None:
         """Say which format of another family a record looks like, surer `than`; None where none does."""
@@ -130,13 +128,3 @@ class Recogniser:
             return unsupported(value)
         except (TypeError, AttributeError, LookupError):
             return None
-
-    def _ambiguous(self, place: str, matches: Sequence[tuple[float, int, Match]]) -> InvalidInput:
-        first, second = (self.formats[number].name for _, number, _ in matches[:2])
-        shares = {self.formats[number].name: confidence for confidence, number, _ in matches}
-        return InvalidInput(
-            f"{place}: could be {first} or {second}",
-            remedy=f"Say which with --from {first} or --from {second}.",
-            record=place,
-            confidence=shares,
-        )

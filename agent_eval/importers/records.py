@@ -121,7 +121,11 @@ def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Itera
 def _members(
     name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics, depth: int
 ) -> Iterator[Stream]:
-    packed = _seekable(file)
+    # A zip archive is read from its end: in another one, it is read whole before.
+    original = file.raw.original
+    is_seekable = original.seekable() and not isinstance(original, zipfile.ZipExtFile)
+    packed = original if is_seekable else cast(IO[bytes], io.BytesIO(file.read()))
+    packed.seek(0)
     try:
         archive = zipfile.ZipFile(packed)
     except zipfile.BadZipFile as error:
@@ -147,15 +151,6 @@ def _members(
                 continue
             with opened:
                 yield from _unpacked(Stream(place, opened, source), diagnostics, depth)
-
-
-def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:
-    """Return the file, or what it holds: a zip archive is read from its end."""
-    original = file.raw.original
-    if original.seekable() and not isinstance(original, zipfile.ZipExtFile):
-        original.seek(0)
-        return original
-    return io.BytesIO(file.read())
 
 
 class _Bounded(io.RawIOBase):
@@ -264,35 +259,31 @@ def _records_of(
     stream: Stream, diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
     try:
-        stream.file = _utf8(stream.file)
-        blank, start = _skip_blank(stream.file)
+        first = stream.file.peek(2)[:2] if isinstance(stream.file, io.BufferedReader) else b""
+        if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):  # as PowerShell writes texts
+            text = stream.file.read(RECORD_BYTES + 1).decode("utf-16", "replace")
+            stream.file = io.BufferedReader(io.BytesIO(text.encode("utf-8")))
+        blank, start = 0, stream.file.readline(RECORD_BYTES + 1).removeprefix(_BOM)
+        while start and not start.strip():
+            blank, start = blank + 1, stream.file.readline(RECORD_BYTES + 1)
         if not start:
             diagnostics.lost(stream.name, "", "is empty")
         elif start.startswith(_STREAM_STARTS) or _DATA_STREAM.match(start):
-            yield from _event_stream(stream, start + stream.file.read(RECORD_BYTES + 1), diagnostics)
+            data = start + stream.file.read(RECORD_BYTES + 1)
+            if len(data) > RECORD_BYTES:
+                reason = f"is longer than the {RECORD_BYTES:,} bytes that are read"
+                diagnostics.lost(stream.name, "", reason)
+                return
+            text = data.decode("utf-8")
+            yield Record(text, stream.name), encode(text)
         elif stream.name.lower().endswith(_JSON_LINES) or _is_whole(start, stream.name):
             yield from _lines(stream, start, blank + 1, diagnostics, is_one_record)
         else:
             yield from _document(stream, start, diagnostics, is_one_record)
     except DamagedFile as error:
         diagnostics.lost(stream.name, "", _reason(error, stream.name))
-
-
-def _utf8(file: IO[bytes]) -> IO[bytes]:
-    """Return the file; one that begins as UTF-16, as PowerShell writes texts, in UTF-8."""
-    start = file.peek(2)[:2] if isinstance(file, io.BufferedReader) else b""
-    if start not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return file
-    text = file.read(RECORD_BYTES + 1).decode("utf-16", "replace")
-    return io.BufferedReader(io.BytesIO(text.encode("utf-8")))
-
-
-def _skip_blank(file: IO[bytes]) -> tuple[int, bytes]:
-    """Read up to the first line that is not blank. Return how many were, and that line without its mark."""
-    blank, line = 0, file.readline(RECORD_BYTES + 1).removeprefix(_BOM)
-    while line and not line.strip():
-        blank, line = blank + 1, file.readline(RECORD_BYTES + 1)
-    return blank, line
+    except UnicodeDecodeError as error:
+        diagnostics.lost(stream.name, "", f"is not UTF-8 at byte {error.start}")
 
 
 def _is_whole(line: bytes, name: str) -> bool:
@@ -343,7 +334,10 @@ def _line(name: str, line: bytes, number: int, diagnostics: Diagnostics) -> Iter
 def _document(
     stream: Stream, start: bytes, diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
-    """Read the rest of a document, and yield its records."""
+    """Read the rest of a document, and yield its records.
+
+    These are the items of an array, or of a page of an API's list; anything else is one record.
+    """
     data = start + stream.file.read(RECORD_BYTES + 1)
     try:
         value, encoded = _parse(data, stream.name, 1)
@@ -355,7 +349,13 @@ def _document(
             yield Record(document, stream.name, position), encode(document)
         return
     del data
-    yield from _items(stream.name, value, encoded, is_one_record)
+    if (listed := _listed(value)) is not None:
+        value, encoded = listed, b""
+    if not isinstance(value, list) or is_one_record(value):
+        yield Record(value, stream.name), encoded or encode(value)
+        return
+    for position, item in enumerate(value):
+        yield Record(item, stream.name, position), encode(item)
 
 
 _BLANK = re.compile(r"\s*")
@@ -375,20 +375,6 @@ def _one_after_the_other(data: bytes) -> list[Any]:
     return documents
 
 
-def _items(
-    name: str, value: Any, encoded: bytes, is_one_record: IsOneRecord
-) -> Iterator[tuple[Record, bytes]]:
-    """Yield the items of an array, or of a page of an API's list; anything else as one record."""
-    listed = _listed(value)
-    if listed is not None:
-        value, encoded = listed, b""
-    if not isinstance(value, list) or is_one_record(value):
-        yield Record(value, name), encoded or encode(value)
-        return
-    for position, item in enumerate(value):
-        yield Record(item, name, position), encode(item)
-
-
 def _listed(value: Any) -> list[Any] | None:
     """Return the records of a page of the lists that APIs return, or of columns; None for anything else."""
     if not isinstance(value, dict):
@@ -404,18 +390,6 @@ def _listed(value: Any) -> list[Any] | None:
             dict(zip(names, row, strict=True)) for row in zip(*(each for _, each in stated), strict=False)
         ]
     return None
-
-
-def _event_stream(stream: Stream, data: bytes, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        diagnostics.lost(stream.name, "", f"is not UTF-8 at byte {error.start}")
-        return
-    if len(data) > RECORD_BYTES:
-        diagnostics.lost(stream.name, "", f"is longer than the {RECORD_BYTES:,} bytes that are read")
-        return
-    yield Record(text, stream.name), encode(text)
 
 
 def _parse(data: bytes, source: str, line: int) -> tuple[Any, bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
@@ -26,20 +26,38 @@ def item_events(item: Item, place: str, field: str, diagnostics: Diagnostics) ->
 
     `place` is the record, and `field` where in it the item is, for diagnostics.
     """
-    kind = str(item.get("type"))
-    reader = _READERS.get(kind)
-    if reader is not None:
-        return reader(item)
+    kind, name = str(item.get("type")), text(item.get("name"))
+    if kind == "reasoning":
+        blocks = [*items(item.get("summary")), *items(item.get("content"))]
+        thoughts = (text(mapping(block).get("text")) for block in blocks)
+        return [make.reasoning("\n\n".join(filter(None, thoughts)))]
+    if kind in _BESIDE:
+        return [_beside(item, kind)]
+    if kind == "custom_tool_call":  # its input is free text, not JSON
+        call_id = text_or_none(item.get("call_id")) or text_or_none(item.get("id"))
+        return [make.event("agent", "tool_call", tool=name, input=item.get("input"), call_id=call_id)]
+    if kind == "mcp_call":
+        server, error = _server(item), item.get("error") or _failure(item)
+        call = make.tool_call(name, item.get("arguments"), item.get("id"), ran_on=server)
+        if item.get("output") is None and error is None:
+            return [call]
+        return [
+            call,
+            make.tool_result(item.get("output"), item.get("id"), tool=name, error=error, ran_on=server),
+        ]
     if kind.endswith("_output"):
-        return [_output(item)]
-    if kind.endswith("_call") and text(item.get("name")) and "arguments" in item:
-        return _function_call(item)
+        output = item.get("output")
+        if "image_url" in mapping(output):
+            output = [{**mapping(output), "type": "input_image"}]
+        return [make.tool_result(output, item.get("call_id"), error=item.get("error") or _failure(item))]
+    if kind == "function_call" or (kind.endswith("_call") and name and "arguments" in item):
+        return [make.tool_call(name, item.get("arguments"), item.get("call_id") or item.get("id"))]
     if kind.endswith("_call"):
         return _hosted(item, kind.removesuffix("_call"))
     if kind == "item_reference":
         diagnostics.note(place, field, f"refers to item {item.get('id')!r}, which is in an earlier record")
-        return []
-    diagnostics.lost(place, field, f"is of the type {kind!r}, which this format does not define")
+    else:
+        diagnostics.lost(place, field, f"is of the type {kind!r}, which this format does not define")
     return []
 
 
@@ -50,7 +68,7 @@ def is_items(value: Any) -> bool:
     kinds = [item.get("type") for item in value[:50]]
     own = any(
         isinstance(kind, str)
-        and (kind in _READERS or kind == "message" or kind.endswith(("_call", "_output")))
+        and (kind in _BESIDE or kind in ("message", "reasoning") or kind.endswith(("_call", "_output")))
         for kind in kinds
     )
     return own and all(
@@ -61,63 +79,33 @@ def is_items(value: Any) -> bool:
     )
 
 
-def _reasoning(item: Item) -> list[EventFields]:
-    blocks = [*items(item.get("summary")), *items(item.get("content"))]
-    thoughts = [text(mapping(block).get("text")) for block in blocks]
-    return [make.reasoning("\n\n".join(thought for thought in thoughts if thought))]
+_BESIDE = frozenset(
+    {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "compaction", "compaction_summary"}
+)
 
 
-def _function_call(item: Item) -> list[EventFields]:
-    call_id, arguments = item.get("call_id") or item.get("id"), item.get("arguments")
-    return [make.tool_call(text(item.get("name")), arguments, call_id)]
+def _beside(item: Item, kind: str) -> EventFields:
+    """Read what is neither a call nor its result: the tools of a server, an approval, a compaction."""
+    if kind == "mcp_list_tools":
+        names = [mapping(tool).get("name") for tool in items(item.get("tools"))]
+        return make.event("tool", kind, output=names, error=item.get("error"), ran_on=_server(item))
+    if kind == "mcp_approval_request":
+        asked = {"approval_request": item.get("arguments")}
+        call_id, tool = text_or_none(item.get("id")), text(item.get("name"))
+        return make.event("system", "guardrail", tool=tool, output=asked, call_id=call_id)
+    if kind == "mcp_approval_response":
+        answer = {name: item[name] for name in ("approve", "reason") if item.get(name) is not None}
+        call_id = text_or_none(item.get("approval_request_id"))
+        return make.event("user", "guardrail", output=answer, call_id=call_id)
+    return make.event("agent", "state", content_recorded=False)  # what the model keeps is encrypted
 
 
-def _custom_call(item: Item) -> list[EventFields]:
-    # The input of a custom tool is free text, not JSON.
-    call_id = text_or_none(item.get("call_id")) or text_or_none(item.get("id"))
-    tool = text(item.get("name"))
-    return [make.event("agent", "tool_call", tool=tool, input=item.get("input"), call_id=call_id)]
+def _server(item: Item) -> str:
+    return f"mcp:{item.get('server_label') or ''}".removesuffix(":")
 
 
-def _output(item: Item) -> EventFields:
-    error = f"status {item['status']}" if item.get("status") in _FAILED else None
-    output = item.get("output")
-    if "image_url" in mapping(output):
-        output = [{**mapping(output), "type": "input_image"}]
-    return make.tool_result(output, item.get("call_id"), error=item.get("error") or error)
-
-
-def _mcp_call(item: Item) -> list[EventFields]:
-    place = f"mcp:{item.get('server_label') or ''}".removesuffix(":")
-    tool, call_id = text(item.get("name")), item.get("id")
-    call = make.tool_call(tool, item.get("arguments"), call_id, ran_on=place)
-    if item.get("output") is None and item.get("error") is None and item.get("status") not in _FAILED:
-        return [call]
-    error = item.get("error") or (f"status {item['status']}" if item.get("status") in _FAILED else None)
-    return [call, make.tool_result(item.get("output"), call_id, tool=tool, error=error, ran_on=place)]
-
-
-def _mcp_tools(item: Item) -> list[EventFields]:
-    names = [mapping(tool).get("name") for tool in items(item.get("tools"))]
-    place = f"mcp:{item.get('server_label') or ''}".removesuffix(":")
-    return [make.event("tool", "mcp_list_tools", output=names, error=item.get("error"), ran_on=place)]
-
-
-def _approval_request(item: Item) -> list[EventFields]:
-    request = {"approval_request": item.get("arguments")}
-    call_id, tool = text_or_none(item.get("id")), text(item.get("name"))
-    return [make.event("system", "guardrail", tool=tool, output=request, call_id=call_id)]
-
-
-def _approval_response(item: Item) -> list[EventFields]:
-    answer = {name: item[name] for name in ("approve", "reason") if item.get(name) is not None}
-    call_id = text_or_none(item.get("approval_request_id"))
-    return [make.event("user", "guardrail", output=answer, call_id=call_id)]
-
-
-def _compaction(_item: Item) -> list[EventFields]:
-    """Read a compaction: what the model keeps of the dialogue, which is encrypted."""
-    return [make.event("agent", "state", content_recorded=False)]
+def _failure(item: Item) -> str | None:
+    return f"status {item['status']}" if item.get("status") in _FAILED else None
 
 
 def _hosted(item: Item, tool: str) -> list[EventFields]:
@@ -131,23 +119,10 @@ def _hosted(item: Item, tool: str) -> list[EventFields]:
     call = make.tool_call(tool, arguments, call_id, ran_on=place)
     if place == "client" and result is None:
         return [call]
-    error = f"status {item['status']}" if item.get("status") in _FAILED else None
+    error = _failure(item)
     if tool == "image_generation" and isinstance(result, str):
         media_type = f"image/{item.get('output_format', 'png')}"
         result = [{"type": "image", "data": result, "media_type": media_type}]
     recorded = None if result is not None or error is not None else False
     more = {"error": error, "ran_on": place, "content_recorded": recorded}
     return [call, make.tool_result(result, call_id, tool=tool, **more)]
-
-
-_READERS: dict[str, Callable[[Item], list[EventFields]]] = {
-    "reasoning": _reasoning,
-    "function_call": _function_call,
-    "custom_tool_call": _custom_call,
-    "mcp_call": _mcp_call,
-    "mcp_list_tools": _mcp_tools,
-    "mcp_approval_request": _approval_request,
-    "mcp_approval_response": _approval_response,
-    "compaction": _compaction,
-    "compaction_summary": _compaction,
-}

@@ -14,11 +14,10 @@ from typing_extensions import override
 
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.usage import usage_in
 
 
 class Session:
@@ -46,14 +45,11 @@ class Session:
         `once` leaves out calls whose id is there already, for formats that record a call more than once.
         """
         made = MessageReader(self.place, self.diagnostics, is_whole=False).events(message, self.field)
-        if once:
-            made = [each for each in made if each["type"] != "tool_call" or self._is_new(each)]
+        for call in [each for each in made if once and each["type"] == "tool_call" and "call_id" in each]:
+            if call["call_id"] in self._calls:
+                made = [each for each in made if each is not call]
+            self._calls.add(call["call_id"])
         return self.add(*made)
-
-    def _is_new(self, call: EventFields) -> bool:
-        known = call.get("call_id") in self._calls
-        self._calls |= {call["call_id"]} if "call_id" in call else set()
-        return not known
 
     def add(self, *made: EventFields, ts: Any = None) -> list[EventFields]:
         """Add events, at a time if it is known."""

@@ -127,7 +127,8 @@ class _Search:
                     self.enter(inner, (path, name), name, value, depth + 1)
         elif kind is list:
             for position, inner in enumerate(value):
-                if _may_hold(inner):
+                kind = type(inner)
+                if kind is dict or kind is list or (kind is str and len(inner) > 1 and inner[0] in _STARTS):
                     self.enter(inner, (path, position), key, above, depth + 1)
         elif kind is str:
             self._text(value, path, key, above, depth)
@@ -160,12 +161,9 @@ class _Search:
         """Add what an object is; return its fields that need no look of their own."""
         words = _words(tuple(fields))
         pairs = fields[words.pairs] if words.pairs is not None else None
-        flat = (
-            attributes_of(pairs) if isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]) else {}
-        )
-        if flat:
-            self.enter(flat, (path, words.pairs), "attributes", fields, depth + 1)
-            return () if words.pairs is None else (words.pairs,)
+        if words.pairs and isinstance(pairs, list) and pairs and "key" in mapping(pairs[0]):
+            self.enter(attributes_of(pairs), (path, words.pairs), "attributes", fields, depth + 1)
+            return (words.pairs,)
         if words.dotted:
             self._attributes(fields, path, above)
         skipped: Iterable[str] = ()
@@ -182,7 +180,13 @@ class _Search:
                 may_result = words.may_result or key in RESULTS_INSIDE
                 if may_result and fields.get("content", fields.get("result")) not in _GENERATED:
                     self._results(fields, path, (key, above), kinds, self.shapes[before:])
-            if "observation" in fields and _is_step(fields):
+            action, is_told = fields.get("action"), not _OF_STEPS.isdisjoint(fields)
+            if (
+                is_told
+                and isinstance(fields.get("observation"), str)
+                and isinstance(action, str)
+                and action.strip()
+            ):
                 self._add(STEP, path)
         if words.may_answer and (answer := (_answer(fields, words) or "").strip()):
             self._add(ANSWER, path, name=answer[:_START].split("\n")[0].strip())
@@ -201,16 +205,12 @@ class _Search:
                 start = name.removesuffix("tool_call_id")
                 if fields.get(f"{start}content") or fields.get(f"{start}contents.0.message_content.text"):
                     self._add(RESULT, (path, name), value)
-        stated = first_text(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
-        if stated is None and fields.get("mcp.method.name") != "tools/call":
+        tool = first_text(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
+        if tool is None and fields.get("mcp.method.name") != "tools/call":
             return
-        own = span if isinstance(span, dict) else {}
-        tool = (
-            stated
-            or _TOOL_SPAN.sub(
-                "", str(first_text(own, ("name", "operationName", "span_name", "spanName")) or "")
-            ).strip()
-        )
+        if tool is None:
+            named = first_text(mapping(span), ("name", "operationName", "span_name", "spanName")) or ""
+            tool = _TOOL_SPAN.sub("", named).strip()
         if tool.lower().startswith("handoff to"):
             return
         call_id = first_text(fields, ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id", "tool.id"))
@@ -221,10 +221,7 @@ class _Search:
 
     def _observation(self, fields: dict[str, Any], path: _Path) -> None:
         """Add the call that an observation of a tool is, as Langfuse exports it."""
-        metadata = fields.get("metadata")
-        metadata = _json(metadata) if isinstance(metadata, str) else metadata
-        attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
-        attributes = attributes if isinstance(attributes, dict) else {}
+        attributes = mapping(mapping(_parsed(fields.get("metadata"))).get("attributes"))
         call_id = first_text(attributes, ("gen_ai.tool.call.id", "ai.toolCall.id"))
         tool = attributes.get("gen_ai.tool.name") or _TOOL_SPAN.sub("", fields["name"]).strip()
         self._add(CALL, path, call_id, tool, arguments=digest_of(fields["input"]), certain=False)
@@ -259,8 +256,10 @@ class _Search:
             any_id = own_id or first_text(fields, ("id",))
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
-                self._call(path, any_id or _id_above(place[1]), name, fields, arguments)
-            elif name and any(_is_object(fields.get(word)) for word in _OF_CALLS):
+                if any_id is None and mapping(place[1]).get("type") == "function":
+                    any_id = first_text(place[1], IDS)  # that of the call which it is in
+                self._call(path, any_id, name, fields, arguments)
+            elif name and any(isinstance(_parsed(fields.get(word)), dict) for word in _OF_CALLS):
                 self._call(path, any_id, name, fields, arguments)
             elif kind and own_id and arguments:
                 self._call(path, own_id, kind, fields, arguments)
@@ -317,15 +316,15 @@ class _Search:
         has_payload = any(fields[name] is not None for name in words.payloads)
         if fields.get("role") in _TOOLS:
             content = fields.get("content", fields.get("blocks", fields.get("contents")))
-            if content in (None, [], "") or _holds_definition(content) or holds_results(content):
+            is_definition = "description" in mapping(mapping(content).get("function"))
+            if content in (None, [], "") or is_definition or holds_results(content):
                 return
-            more = fields.get("additional_kwargs")
-            call_id = call_id or (more.get("tool_call_id") if isinstance(more, dict) else None)
+            call_id = call_id or mapping(fields.get("additional_kwargs")).get("tool_call_id")
         elif place[0] in RESULTS_INSIDE:
             if not (call_id or has_payload):
                 return
             origin = fields.get("origin")
-            call_id = call_id or (origin.get("id") if isinstance(origin, dict) else fields.get("id"))
+            call_id = call_id or (origin if isinstance(origin, dict) else fields).get("id")
         elif any(kind.is_result for kind in kinds):
             if not (call_id or has_payload):
                 return
@@ -345,16 +344,14 @@ class _Search:
         state, above = fields.get("state"), place[1]
         if isinstance(fields.get("observation"), str) and "cause" in fields:
             if fields["observation"] not in ("agent_state_changed", "null"):
-                about = fields.get("tool_call_metadata")
-                call_id = about.get("tool_call_id") if isinstance(about, dict) else None
-                self._add(
-                    RESULT, path, call_id, arguments=digest_of([fields.get("content"), fields.get("id")])
-                )
+                call_id = mapping(fields.get("tool_call_metadata")).get("tool_call_id")
+                observed = digest_of([fields.get("content"), fields.get("id")])
+                self._add(RESULT, path, call_id, arguments=observed)
         elif isinstance(state, dict) and isinstance(fields.get("callID"), str):
             if state.get("status") in ("completed", "error"):
                 self._add(RESULT, path, fields["callID"])
         elif place[0] == "observation" and isinstance(fields.get("results"), list):
-            for inner in fields["results"] if isinstance(above, dict) and above.get("tool_calls") else ():
+            for inner in fields["results"] if mapping(above).get("tool_calls") else ():
                 if isinstance(inner, dict) and not inner.get("source_call_id"):
                     self._add(RESULT, path, arguments=digest_of(inner))
         elif fields.get("tool_calls") and fields.get("observations"):
@@ -385,15 +382,8 @@ def _written(path: _Path) -> str:
     return text.replace(".~", "~").removeprefix(".")
 
 
-def _may_hold(value: Any) -> bool:
-    """Whether a value is an object, an array, or a text that may be JSON or a stream of events."""
-    kind = type(value)
-    if kind is str:
-        return value[:1] in _STARTS and len(value) > 1
-    return kind is dict or kind is list
-
-
 _STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":", "R"})
+"""How a text begins that may be JSON, or a stream of events."""
 _SHOWN_CALL = "ResponseFunctionToolCall("
 _SHOWN = {word: re.compile(rf"[(, ]{word}='([^']*)'") for word in ("call_id", "name")}
 """Fields of a call that is written as Python shows it."""
@@ -450,6 +440,7 @@ _OF_ACTS = frozenset(
     {*NAMES, *CALL_IDS, *CALLS_INSIDE, *KINDS, "code_blocks", "state", "observation"}
     | {"observations", "results", "tool_call_ids", "origin"}
 )
+_OF_STEPS = frozenset({"thought", "response"})
 _OF_ODD_ANSWERS = frozenset(
     {*_ANSWERS, "part_kind", "part", "delta", "finish_reason", "is_final_answer", "textDelta"}
 )
@@ -483,13 +474,9 @@ def _is_call(value: Any) -> bool:
     return bool(words.arguments and first_text(value, words.names)) and not _is_definition(value, words)
 
 
-def _is_object(value: Any) -> bool:
-    return isinstance(_json(value) if isinstance(value, str) else value, dict)
-
-
-def _id_above(above: Any) -> str | None:
-    """Return the id of the call that an object is in, as `function` is."""
-    return first_text(above, IDS) if isinstance(above, dict) and above.get("type") == "function" else None
+def _parsed(value: Any) -> Any:
+    """Return the JSON of a text, null where it has none; any other value as it is."""
+    return _json(value) if isinstance(value, str) else value
 
 
 def _is_schema(value: Any) -> bool:
@@ -504,21 +491,6 @@ def _is_schema(value: Any) -> bool:
 def _is_definition(fields: Mapping[str, Any], words: _Words) -> bool:
     """Whether an object declares a tool: it has the schema of arguments, or says what the tool is for."""
     return words.may_declare or any(_is_schema(fields[name]) for name in words.schemas)
-
-
-def _is_step(fields: Mapping[str, Any]) -> bool:
-    action = fields.get("action")
-    return (
-        isinstance(action, str)
-        and bool(action.strip())
-        and isinstance(fields.get("observation"), str)
-        and ("thought" in fields or "response" in fields)
-    )
-
-
-def _holds_definition(content: Any) -> bool:
-    function = content.get("function") if isinstance(content, dict) else None
-    return isinstance(function, dict) and "description" in function
 
 
 def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.events import items, mapping, seconds_of, text
-from agent_eval.importers.usage import usage_in
+from agent_eval.importers.events import items, mapping, seconds_of, text, usage_in
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
@@ -146,31 +145,24 @@ def _of_otlp(request: Mapping[str, Any]) -> Iterator[SpanFields]:
             yield from (_span(mapping(span)) for span in items(mapping(scope).get("spans")))
     for resource in items(request.get("resourceLogs")):
         for scope in items(mapping(resource).get("scopeLogs")):
-            yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
+            for record in map(mapping, items(mapping(scope).get("logRecords"))):
+                attributes = attributes_of(record.get("attributes"))
+                name = text(record.get("eventName")) or text(attributes.get("event.name")) or ""
+                time = _first_time(record, ("timeUnixNano", "observedTimeUnixNano"))
+                ids = hex_id(record.get("traceId")), hex_id(record.get("spanId"))
+                yield _log(*ids, name, time, attributes, any_value(record.get("body")))
 
 
 def _first_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name)), None)
 
 
-def _otlp_log(record: Mapping[str, Any]) -> SpanFields:
-    attributes = attributes_of(record.get("attributes"))
-    name = text(record.get("eventName")) or text(attributes.get("event.name")) or ""
-    time = _nanoseconds(record.get("timeUnixNano")) or _nanoseconds(record.get("observedTimeUnixNano"))
-    body = any_value(record.get("body"))
-    return _log(hex_id(record.get("traceId")), hex_id(record.get("spanId")), name, time, attributes, body)
-
-
 def _log(
     trace: str | None, span: str | None, name: str, time: int | None, attributes: Any, body: Any
 ) -> SpanFields:
     event = {"name": name, "time": time, "attributes": attributes, "body": body}
-    return {"trace": trace, "span": span, "parent": None, "name": name, "is_log": True, "events": [event]} | {
-        "start": time,
-        "end": time,
-        "attributes": {},
-        "problem": None,
-    }
+    about = {"trace": trace, "span": span, "parent": None, "name": name, "start": time, "end": time}
+    return {**about, "attributes": {}, "problem": None, "events": [event], "is_log": True}
 
 
 def _span(row: Mapping[str, Any]) -> SpanFields:
@@ -215,10 +207,9 @@ def _span(row: Mapping[str, Any]) -> SpanFields:
 
 def _problem(status: Mapping[str, Any], attributes: Mapping[str, Any], events: list[Any]) -> str | None:
     """Return what went wrong: the status's message, that of an exception, or the type of the error."""
-    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
-    failed = status.get("code") in _ERROR_CODES or "error.type" in attributes
-    if not failed:
+    if status.get("code") not in _ERROR_CODES and "error.type" not in attributes:
         return None
+    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
     words = [status.get("message"), *(exception.get("exception.message") for exception in exceptions)]
     words += [attributes.get("error.message"), attributes.get("error.type"), "error"]
     return next(str(word) for word in words if word not in (None, ""))
@@ -239,9 +230,7 @@ def any_value(value: Any) -> Any:
         [7, 'a', None]
     """
     fields = mapping(value)
-    if "stringValue" in fields:
-        return fields["stringValue"]
-    for name in ("boolValue", "doubleValue", "bytesValue"):
+    for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
         if name in fields:
             return fields[name]
     if "intValue" in fields:
@@ -312,20 +301,20 @@ _ATTRIBUTES = (
     # Model Context Protocol
     ("mcp.tool.name", "gen_ai.tool.name"),
 )
-_RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+"""Operations of the AI SDK that repeat the answers within them, or state their sum."""
 _OPERATIONS = (
     ("ai.operationId", ("ai.toolCall",), "execute_tool"),
     ("ai.operationId", ("ai.generateText.doGenerate", "ai.streamText.doStream"), "chat"),
     ("ai.operationId", ("ai.generateObject.doGenerate", "ai.streamObject.doStream"), "chat"),
-    ("ai.operationId", _RUNS, "invoke_agent"),
+    ("ai.operationId", RUNS, "invoke_agent"),
     ("mcp.method.name", ("tools/call",), "execute_tool"),
 )
 
 
 def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a span with what its dialect says added by the conventions' names."""
-    # What a whole run used is the sum of its answers.
-    is_sum = attributes.get("ai.operationId") in _RUNS
+    is_sum = attributes.get("ai.operationId") in RUNS
     added = {
         known: attributes[own]
         for own, known in _ATTRIBUTES
@@ -355,6 +344,13 @@ def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             started, took = (
                 time if isinstance(time, int) else 0 for time in (span.get("startTime"), span.get("duration"))
             )
+            logs: list[dict[str, Any]] = []
+            for log in map(mapping, items(span.get("logs"))):
+                own = {
+                    str(each.get("key")): each.get("value") for each in map(mapping, items(log.get("fields")))
+                }
+                name = own.pop("event", None)
+                logs.append({"name": name, "timestamp": log.get("timestamp"), "attributes": own})
             failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
             yield {
                 "trace_id": span.get("traceID"),
@@ -366,13 +362,8 @@ def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 "endTimeUnixNano": (started + took) * 1000,
                 "status_code": "ERROR" if failed else None,
                 "status_message": text(tags.get("otel.status_description")),
-                "events": [_log_of_jaeger(mapping(log)) for log in items(span.get("logs"))],
+                "events": logs,
             }
-
-
-def _log_of_jaeger(log: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {str(field.get("key")): field.get("value") for field in map(mapping, items(log.get("fields")))}
-    return {"name": fields.pop("event", None), "timestamp": log.get("timestamp"), "attributes": fields}
 
 
 INPUTS, OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"

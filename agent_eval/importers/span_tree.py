@@ -8,10 +8,11 @@ from typing import Any
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Message, message_of
-from agent_eval.importers.events import EventFields, text, text_or_none
+from agent_eval.importers.events import EventFields, text
 from agent_eval.importers.span_facts import (
     MISSING,
     Kind,
+    SpanMessages,
     answer_fields,
     kind_of,
     latency,
@@ -20,7 +21,6 @@ from agent_eval.importers.span_facts import (
     tool_name,
     tool_output,
 )
-from agent_eval.importers.span_messages import SpanMessages
 from agent_eval.importers.span_records import SpanFields
 
 _CALLED_A_TOOL = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
@@ -67,7 +67,12 @@ class SpanTree:
             self._add_other(span)
         self._bring_forward(models)
         if not any("error" in fields for fields in self._events):
-            self._add_problem_of_root()
+            # What a failed run says, where no answer and no call says it.
+            for span in self._spans:
+                if span["problem"] is not None and span["parent"] not in self._by_id:
+                    failed = make.error_event(span["problem"], ts=timestamp(span["end"]))
+                    self._put(failed, span["end"], span)
+                    break
         return sorted(self._events, key=lambda fields: self._order[id(fields)])
 
     def _of(self, kind: Kind) -> list[SpanFields]:
@@ -145,7 +150,12 @@ class SpanTree:
         if not answer and self._kinds[id(span)] == "model":
             answer = [_without_content(span)]
         if answer:
-            self._finish_answer(answer, span)
+            for name, value in answer_fields(span).items():
+                if name == "stop_reason" or name not in answer[-1]:
+                    answer[-1][name] = value
+            if span["problem"] is not None:
+                answer[-1].setdefault("error", span["problem"])
+            self._identify(answer[-1], span)
             dialogue.add(message_of(answer))
         for fields in dialogue.events:
             if id(fields) in known:
@@ -154,21 +164,17 @@ class SpanTree:
                 fields.setdefault("agent_name", agent)
             self._put(fields, span["start"] if id(fields) in history else _end(span), span)
 
-    def _finish_answer(self, answer: list[EventFields], span: SpanFields) -> None:
-        """Add to an answer what its span says of the model, and its error."""
-        for name, value in answer_fields(span).items():
-            if name == "stop_reason" or name not in answer[-1]:
-                answer[-1][name] = value
-        if span["problem"] is not None:
-            answer[-1].setdefault("error", span["problem"])
-        self._identify(answer[-1], span)
-
     def _add_call(self, span: SpanFields) -> None:
         name, arguments = tool_name(span), tool_arguments(span)
         output, call_id, error = tool_output(span)
         call = self._calls.take(name, call_id, arguments)
         if call is None:
-            call = _made_call(name, arguments, call_id)
+            if isinstance(arguments, str):  # not to be parsed
+                call = make.event("agent", "tool_call", tool=name, input=arguments, call_id=call_id)
+            elif arguments is MISSING:
+                call = make.event("agent", "tool_call", tool=name, call_id=call_id, content_recorded=False)
+            else:
+                call = make.tool_call(name, arguments, call_id)
             if self._agent(span) is not None:
                 call["agent_name"] = self._agent(span)
             self._put(call, span["start"], span)
@@ -200,14 +206,12 @@ class SpanTree:
         if kind == "handoff":
             to = attributes.get("gen_ai.handoff.to_agent") or span["name"].removeprefix("handoff to ")
             source = attributes.get("gen_ai.handoff.from_agent") or attributes.get("input.value")
-            made = make.event("agent", "handoff", agent_name=text(source), output=to, error=span["problem"])
-            self._put(made, span["start"], span)
+            about = {"output": to, "agent_name": text(source)}
         elif kind == "guardrail":
-            output = attributes.get("output.value")
-            made = make.event(
-                "agent", "guardrail", output=output, agent_name=span["name"], error=span["problem"]
-            )
-            self._put(made, span["start"], span)
+            about = {"output": attributes.get("output.value"), "agent_name": span["name"]}
+        else:
+            return
+        self._put(make.event("agent", kind, **about, error=span["problem"]), span["start"], span)
 
     def _bring_forward(self, models: Sequence[SpanFields]) -> None:
         """Put what was written before a call before it, where one span records several answers."""
@@ -220,13 +224,6 @@ class SpanTree:
             for fields in reversed(own.get(span["span"], [])):
                 time = min(time, self._order[id(fields)][0])
                 self._order[id(fields)] = (time, self._order[id(fields)][1])
-
-    def _add_problem_of_root(self) -> None:
-        """Add what a failed run says, where no answer and no call says it."""
-        for span in self._spans:
-            if span["problem"] is not None and span["parent"] not in self._by_id:
-                self._put(make.error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
-                return
 
 
 def _end(span: SpanFields) -> int | None:
@@ -276,16 +273,6 @@ def _served(message: Message) -> Message:
             served |= {"actor": "system", "output": served.pop("input", None)}
         events.append(served)
     return message_of(events, message.id)
-
-
-def _made_call(name: str, arguments: Any, call_id: str | None) -> EventFields:
-    if arguments is MISSING:
-        return make.event(
-            "agent", "tool_call", tool=name, call_id=text_or_none(call_id), content_recorded=False
-        )
-    if isinstance(arguments, str):
-        return make.event("agent", "tool_call", tool=name, input=arguments, call_id=text_or_none(call_id))
-    return make.tool_call(name, arguments, call_id)
 
 
 def _without_content(span: SpanFields) -> EventFields:

@@ -136,38 +136,31 @@ def completion_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
 
 
 def _add_delta(message: dict[str, Any], delta: Any) -> None:
+    """Add a fragment of a message to it.
+
+    Some servers give every call the index 0, or none: then a new id begins a call; without ids a name does.
+    """
     for name in _TEXTS:
-        part = text(delta.get(name))
-        if part is not None:
+        if (part := text(delta.get(name))) is not None:
             message[name] = message.get(name, "") + part
-    calls = message.setdefault("calls", [])
+    calls: list[dict[str, Any]] = message.setdefault("calls", [])
     for call in map(mapping, items(delta.get("tool_calls"))):
         function = mapping(call.get("function"))
-        own, index = text(call.get("id")), call.get("index")
-        made = _call_of(calls, own, index, text(function.get("name")))
+        own, index, named = text(call.get("id")), call.get("index"), text(function.get("name"))
+        last = next((known for known in reversed(calls) if known["index"] == index), None)
+        if own is not None:
+            is_begun = last is not None and not last["id"]
+            made = next((known for known in calls if known["id"] == own), last if is_begun else None)
+        else:
+            is_next = index is None and named and last is not None and last["name"] and not last["id"]
+            made = None if is_next else last
+        if made is None:
+            made = {"index": index, "id": "", "name": "", "arguments": ""}
+            calls.append(made)
         # The id and the name are in the first fragment only; some servers repeat them in each.
         made["id"] = made["id"] or own or ""
         made["name"] = made["name"] or function.get("name") or ""
         made["arguments"] += function.get("arguments") or ""
-
-
-def _call_of(calls: list[dict[str, Any]], own: str | None, index: Any, name: str | None) -> dict[str, Any]:
-    """Return the call that a fragment belongs to, a new one where it begins one.
-
-    Some servers give every call the index 0, or none: then a new id begins a call; without ids a name does.
-    """
-    of_index = [call for call in calls if call["index"] == index]
-    if own is not None:
-        known = next((call for call in calls if call["id"] == own), None)
-        known = known or next((call for call in of_index[-1:] if not call["id"]), None)
-    else:
-        known = next(iter(of_index[-1:]), None)
-        if known is not None and index is None and name and known["name"] and not known["id"]:
-            known = None
-    if known is None:
-        known = {"index": index, "id": "", "name": "", "arguments": ""}
-        calls.append(known)
-    return known
 
 
 def anthropic_message_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
@@ -183,7 +176,13 @@ def anthropic_message_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
             blocks[place_of(data.get("index"), len(blocks))] = {**mapping(data.get("content_block"))}
         elif kind == "content_block_delta":
             block = blocks.setdefault(place_of(data.get("index"), 0), {"type": "text"})
-            _add_block_delta(block, mapping(data.get("delta")))
+            delta = mapping(data.get("delta"))
+            if delta.get("type") == "input_json_delta":
+                block["partial"] = block.get("partial", "") + str(delta.get("partial_json") or "")
+            elif delta.get("type") == "citations_delta":
+                block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+            elif (name := _DELTAS.get(str(delta.get("type")))) is not None:
+                block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
         elif kind == "message_delta":
             # Its usage is cumulative, so it replaces what was stated before.
             stated = {name: value for name, value in mapping(data.get("delta")).items() if value is not None}
@@ -198,17 +197,6 @@ def anthropic_message_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
             # Text that is no JSON remains text: the call is then marked as malformed.
             block["input"] = arguments_of(partial)[0]
     return {**message, "content": list(blocks.values())}, whole
-
-
-def _add_block_delta(block: dict[str, Any], delta: Any) -> None:
-    kind = delta.get("type")
-    if kind == "input_json_delta":
-        block["partial"] = block.get("partial", "") + str(delta.get("partial_json") or "")
-    elif kind == "citations_delta":
-        block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
-    elif isinstance(kind, str) and kind in _DELTAS:
-        name = _DELTAS[kind]
-        block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
 
 
 def converse_answer_of(events: Sequence[Any]) -> dict[str, Any]:

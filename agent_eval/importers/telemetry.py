@@ -1,8 +1,8 @@
-"""Traces of OpenTelemetry, OpenInference and MLflow, and what evaluations in them say."""
+"""Traces of OpenTelemetry, OpenInference, MLflow and Langfuse, and what evaluations in them say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -12,15 +12,25 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import items, mapping, text, text_or_none
 from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.records import Record
+from agent_eval.importers.span_facts import MISSING
 from agent_eval.importers.span_records import (
+    INPUTS,
+    KIND,
+    OUTPUTS,
+    RUNS,
+    SESSION,
     SpanFields,
+    by_conventions,
     forget_spans,
     is_jaeger,
     is_mlflow,
     is_otlp,
     is_own_export,
     is_row,
+    json_or_text,
+    model_attributes,
     rows_of,
+    span_fields,
     spans_of,
 )
 from agent_eval.importers.span_tree import SpanTree
@@ -44,7 +54,11 @@ class OpenTelemetry(Format):
         variant = _variant(value)
         if variant is None:
             return None
-        return Match(0.5 if _is_openinference(value) else _confidence(value), variant)
+        if _is_openinference(value):
+            return Match(0.5, variant)
+        about = [each for span in spans_of(value)[:200] for each in (span, *span["events"])]
+        is_own = any(name.startswith("gen_ai.") for each in about for name in each["attributes"])
+        return Match(0.95 if is_own else 0.7, variant)
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
@@ -60,7 +74,10 @@ class OpenTelemetry(Format):
         spans = [(span, part.place) for part in parts for span in mapping(part.payload)["spans"]]
         infos = [info for part in parts if (info := mapping(part.payload)["info"])]
         by_key: dict[str, list[tuple[SpanFields, str]]] = {}
-        sessions = _sessions_of_traces(spans)
+        sessions: dict[str | None, str] = {}
+        for span, _ in spans:
+            if (session := _session(span)) is not None:
+                sessions.setdefault(span["trace"], session)
         for span, place in spans:
             key = sessions.get(span["trace"], span["trace"]) or place
             by_key.setdefault(key, []).append((span, place))
@@ -109,27 +126,11 @@ def _is_openinference(value: Any) -> bool:
     )
 
 
-def _confidence(value: Any) -> float:
-    spans = spans_of(value)[:200]
-    names = [name for span in spans for name in span["attributes"]]
-    names += [name for span in spans for each in span["events"] for name in each["attributes"]]
-    return 0.95 if any(name.startswith("gen_ai.") for name in names) else 0.7
-
-
 def _session(span: SpanFields) -> str | None:
     attributes = span["attributes"]
     if _SESSION_NAMES.isdisjoint(attributes):
         return None
     return next((name for key in _SESSIONS if (name := text_or_none(attributes.get(key)))), None)
-
-
-def _sessions_of_traces(spans: Sequence[tuple[SpanFields, str]]) -> dict[str | None, str]:
-    """Map each trace to its session."""
-    sessions: dict[str | None, str] = {}
-    for span, _ in spans:
-        if (session := _session(span)) is not None:
-            sessions.setdefault(span["trace"], session)
-    return sessions
 
 
 Group = tuple[list[tuple[SpanFields, str]], list[SpanFields]]
@@ -166,10 +167,7 @@ def _verdicts(evaluations: Sequence[SpanFields]) -> dict[str, Any]:
     for evaluation in evaluations:
         attributes = mapping(evaluation["events"][0]["attributes"])
         name = text(attributes.get("gen_ai.evaluation.name"))
-        score, label = (
-            attributes.get("gen_ai.evaluation.score.value"),
-            attributes.get("gen_ai.evaluation.score.label"),
-        )
+        score, label = (attributes.get(f"gen_ai.evaluation.score.{each}") for each in ("value", "label"))
         if name is None or label == "skipped":
             continue
         verdict = recorded(score, attributes.get("gen_ai.evaluation.explanation")) or {"score": None}
@@ -184,9 +182,8 @@ def _conversation(group: Group, infos: Sequence[Any], diagnostics: Diagnostics) 
     places = list(dict.fromkeys(place for _, place in spans))
     if not events:
         names = ", ".join(sorted({span["name"] for span, _ in spans})[:3])
-        diagnostics.note(
-            places[0] if places else "", "", f"has no answer and no tool call, only {names[:200]}"
-        )
+        reason = f"has no answer and no tool call, only {names[:200]}"
+        diagnostics.note(places[0] if places else "", "", reason)
         return None
     traces = {span["trace"] for span, _ in spans if span["trace"] is not None}
     session = next((name for span, _ in spans if (name := _session(span)) is not None), None)
@@ -216,3 +213,106 @@ def _assessments(infos: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
             named = _PASSED.get(str(value).lower()) if isinstance(value, str) else None
             verdicts[name] = recorded(value if named is None else named, assessment.get("rationale"))
     return expected, as_metadata(verdicts)
+
+
+_OBSERVED = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}
+
+_TYPES = frozenset({*_OBSERVED, "SPAN", "EVENT", "CHAIN", "EVALUATOR", "EMBEDDING", "GUARDRAIL"})
+"""Types of observations."""
+
+
+class Langfuse(OpenTelemetry):
+    """Reads traces of Langfuse, as its page downloads and its API returns them: observations, as spans."""
+
+    name = "langfuse"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        observations = _observations(value)
+        if not observations:
+            return None
+        known = all("type" in each and ("traceId" in each or "id" in each) for each in observations[:20])
+        return Match(0.95, "trace") if known else None
+
+    @override
+    def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
+        value = mapping(record.value)
+        trace = mapping(value.get("trace", value))
+        observations = _observations(value)
+        generations = [each for each in observations if each.get("type") == "GENERATION"]
+        outer = {text(each.get("parentObservationId")) for each in generations}
+        steps = {str(each.get("name")) for each in observations}
+        spans = [_span(each, trace, steps, is_outer=text(each.get("id")) in outer) for each in observations]
+        ids = [f"trace:{name}" for name in sorted({span["trace"] for span in spans if span["trace"]})]
+        session = text(trace.get("sessionId"))
+        if session is not None:
+            ids.append(f"session:{session}")
+        return Link(ids=tuple(ids)), {"spans": spans, "info": {}}
+
+
+def _observations(value: Any) -> list[Mapping[str, Any]]:
+    """Return the observations; newer downloads have them twice, within the trace without their content."""
+    fields = mapping(value)
+    inner = mapping(fields.get("trace"))
+    if {"id", "traceId", "startTime"} <= set(fields) and fields.get("type") in _TYPES:
+        return [fields]
+    listed = items(fields.get("observations")) or items(inner.get("observations"))
+    return [mapping(each) for each in listed] if "projectId" in {**inner, **fields} or inner else []
+
+
+def _span(
+    each: Mapping[str, Any], trace: Mapping[str, Any], steps: Collection[str], *, is_outer: bool
+) -> SpanFields:
+    metadata = json_or_text(each.get("metadata"))
+    own = mapping(mapping(metadata).get("attributes"))
+    kind = _OBSERVED.get(str(each.get("type")))
+    if kind is None and ("gen_ai.tool.name" in own or own.get("openinference.span.kind") == "TOOL"):
+        kind = "TOOL"
+    if kind == "LLM" and (is_outer or each.get("name") in RUNS):
+        kind = "AGENT"  # what it states is the sum of the generations in it
+    asked, answered = (_with_roles(json_or_text(each.get(side)), steps) for side in ("input", "output"))
+    attributes: dict[str, Any] = {SESSION: text(trace.get("sessionId"))}
+    if kind == "LLM":
+        attributes |= {KIND: kind, INPUTS: asked, OUTPUTS: _answer(answered)}
+        attributes |= model_attributes(each.get("usageDetails") or each.get("usage"), model=each.get("model"))
+        cost = mapping(each.get("costDetails")).get("total")
+        attributes["llm.cost.total"] = cost if cost else None
+    elif kind in ("TOOL", "RETRIEVER"):
+        named = by_conventions(str(each.get("name")), dict(own))
+        name = text(named.get("gen_ai.tool.name")) or text(named.get("tool.name")) or str(each.get("name"))
+        arguments = mapping(asked).get("input", MISSING) if set(mapping(asked)) == {"input"} else asked
+        attributes |= {
+            KIND: kind,
+            "gen_ai.tool.name": name.removeprefix("running tool: ").removeprefix("execute_tool "),
+            "gen_ai.tool.call.id": named.get("gen_ai.tool.call.id"),
+            INPUTS: arguments,
+            OUTPUTS: answered,
+        }
+    elif kind is not None:
+        attributes[KIND] = kind
+    failed = each.get("level") == "ERROR"
+    return span_fields(
+        each.get("name"),
+        (each.get("traceId") or trace.get("id"), each.get("id"), each.get("parentObservationId")),
+        (each.get("startTime"), each.get("endTime")),
+        attributes,
+        (text(each.get("statusMessage")) or answered or "error") if failed else None,
+    )
+
+
+def _with_roles(messages: Any, steps: Collection[str]) -> Any:
+    """Give results the role of a tool where LangGraph's handler wrote the tool's name as role."""
+    if not isinstance(messages, list):
+        return messages
+    return [
+        {**message, "role": "tool"} if str(mapping(message).get("role")) in steps else message
+        for message in messages
+    ]
+
+
+def _answer(answered: Any) -> Any:
+    """Return an answer as a message where the AI SDK records its calls alone."""
+    calls = items(answered)
+    if calls and all("toolCallId" in mapping(call) and "toolName" in mapping(call) for call in calls):
+        return {"role": "assistant", "content": None, "toolCalls": calls}
+    return answered

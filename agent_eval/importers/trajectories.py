@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.events import items, mapping, text, usage_in
 from agent_eval.importers.sessions import Session, SessionFormat
-from agent_eval.importers.usage import usage_in
 
 # --- ATIF, which Terminal-Bench and others write ---
 
@@ -146,13 +145,26 @@ def _swe_agent(session: Session, value: Mapping[str, Any]) -> None:
         # The history ends before the last observation.
         session.add(make.tool_result(acted[len(calls) - 1].get("observation"), calls[-1].get("call_id")))
     for step in acted[len(calls) :] if history else steps:
-        _swe_agent_step(session, step)
+        # No history has it; `response` repeats thought and action.
+        if spoken := text(step.get("thought")) or text(step.get("response")):
+            session.add(make.agent_message(spoken))
+        action = text(step.get("action"))
+        if action is not None and action.strip():
+            tool, latency = _tool_of(action), _milliseconds(step.get("execution_time"))
+            session.add(make.tool_call(tool, {"command": action}))
+            session.add(make.tool_result(step.get("observation"), tool=tool, latency_ms=latency))
     info = mapping(value.get("info"))
     about = {name: info[name] for name in ("exit_status", "submission", "model_stats") if name in info}
     if text(value.get("environment")):
         about["environment"] = value["environment"]
     session.about |= {"info": about} if about else {}
-    _swe_agent_end(session, info)
+    stats = mapping(info.get("model_stats"))
+    usage = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
+    # A replay of recorded actions asks no model, and counts zeros.
+    session.use(usage, cost=stats.get("instance_cost"))
+    if submission := text(info.get("submission")):
+        session.add(make.agent_message(submission))
+    _add_status(session, info)
 
 
 def _swe_agent_message(session: Session, message: Mapping[str, Any]) -> None:
@@ -196,30 +208,16 @@ def _latency_of(session: Session, action: str | None) -> float | None:
     for position, (executed, seconds) in enumerate(steps):
         if text(executed) and action is not None and executed.strip() == action.strip():
             del steps[: position + 1]
-            return seconds * 1000 if isinstance(seconds, int | float) else None
+            return _milliseconds(seconds)
     return None
 
 
-def _swe_agent_step(session: Session, step: Mapping[str, Any]) -> None:
-    """Read a step that no history has; `response` repeats thought and action."""
-    if spoken := text(step.get("thought")) or text(step.get("response")):
-        session.add(make.agent_message(spoken))
-    action, seconds = text(step.get("action")), step.get("execution_time")
-    if action is not None and action.strip():
-        latency = seconds * 1000 if isinstance(seconds, int | float) else None
-        tool = _tool_of(action)
-        session.add(make.tool_call(tool, {"command": action}))
-        session.add(make.tool_result(step.get("observation"), tool=tool, latency_ms=latency))
+def _milliseconds(seconds: Any) -> float | None:
+    return seconds * 1000 if isinstance(seconds, int | float) else None
 
 
-def _swe_agent_end(session: Session, info: Mapping[str, Any]) -> None:
-    """Read what was counted for the whole run, what was submitted, and how it ended if not by that."""
-    stats = mapping(info.get("model_stats"))
-    usage = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
-    # A replay of recorded actions asks no model, and counts zeros.
-    session.use(usage, cost=stats.get("instance_cost"))
-    if submission := text(info.get("submission")):
-        session.add(make.agent_message(submission))
+def _add_status(session: Session, info: Mapping[str, Any]) -> None:
+    """Say how a run ended that ended without a submission."""
     status = text(info.get("exit_status"))
     if status is not None and not status.lower().startswith("submitted"):
         session.add(make.error_event(status))
@@ -288,20 +286,13 @@ def _submit(session: Session, submission: str | None) -> None:
         session.add(make.agent_message(submission))
 
 
-def _mini_head(session: Session, value: Mapping[str, Any]) -> None:
-    info = mapping(value.get("info"))
-    about = {name: info[name] for name in ("exit_status", "model_stats", "mini_version") if name in info}
-    session.about |= {"info": about} if about else {}
-    session.memory["info"] = info
-
-
 def _mini_finish(session: Session) -> None:
     """Add the submission, which is the answer, and how the run ended if not by one."""
     info = mapping(session.memory.get("info"))
+    about = {name: info[name] for name in ("exit_status", "model_stats", "mini_version") if name in info}
+    session.about |= {"info": about} if about else {}
     _submit(session, text(info.get("submission")))
-    status = text(info.get("exit_status"))
-    if status is not None and not status.lower().startswith("submitted"):
-        session.add(make.error_event(status))
+    _add_status(session, info)
 
 
 MINI_SWE_AGENT = SessionFormat(
@@ -309,6 +300,6 @@ MINI_SWE_AGENT = SessionFormat(
     _is_mini_swe_agent,
     _mini_swe_agent,
     lines=lambda value: items(mapping(value).get("messages")),
-    head=_mini_head,
+    head=lambda session, value: session.memory.update(info=mapping(value.get("info"))),
     finish=_mini_finish,
 )

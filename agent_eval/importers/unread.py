@@ -8,7 +8,7 @@ must never pass a judge of tools.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import orjson
@@ -41,9 +41,11 @@ def unread(
     results = [fields for fields in events if fields["type"] == "tool_result"]
     yield from _unread_results(by_what[RESULT], results)
     yield from (shape._replace(what=RESULT) for shape in by_what[STEP][len(results) :])
-    answers = by_what[ANSWER]
-    if answers and not _any_is_in(answers, [*events, *more]):
-        yield answers[-1]
+    if answers := by_what[ANSWER]:
+        texts = orjson.dumps([*events, *more], default=str).decode()
+        starts = {answer.name for answer in answers if answer.name}
+        if not any(start in texts or orjson.dumps(start).decode()[1:-1] in texts for start in starts):
+            yield answers[-1]
 
 
 def unread_event(place: str, shape: Shape) -> EventFields:
@@ -54,61 +56,50 @@ def unread_event(place: str, shape: Shape) -> EventFields:
 
 
 def _unread_calls(records: Sequence[Sequence[Shape]], calls: list[EventFields]) -> Iterator[Shape]:
-    made = _Made(calls)
+    by_id: dict[Any, list[EventFields]] = {}
+    for fields in calls:
+        by_id.setdefault(fields.get("call_id"), []).append(fields)
+    names = {fields.get("tool") for fields in calls}
+
+    @cache
+    def ids_of_forms() -> dict[tuple[Any, str], set[Any]]:
+        ids: dict[tuple[Any, str], set[Any]] = {}
+        for fields in calls:
+            ids.setdefault(_form_of(fields), set()).add(fields.get("call_id"))
+        return ids
+
     forms: dict[str, set[tuple[Any, str]]] = {}
     """What has an id: some agents number their calls anew in each answer, or give all the same."""
     for shape in (shape for shapes in records for shape in shapes if shape.id):
         forms.setdefault(str(shape.id), set()).add((shape.name, shape.arguments))
     seen: set[Any] = set()
     for shapes in records:
-        ids = {shape.id for shape in shapes}
+        own_ids = {shape.id for shape in shapes}
         for shape in shapes:
-            key = (shape.id, shape.name, shape.arguments)
-            if key in seen:
+            form = (shape.name, shape.arguments)
+            if (shape.id, *form) in seen:
                 continue
-            seen.add(key)
-            if shape.id and shape.id in made.by_id:
-                is_read = made.has(shape, forms[shape.id])
-            elif (not shape.arguments or not shape.certain) and shape.name in made.names:
+            seen.add((shape.id, *form))
+            if shape.id and shape.id in by_id:
+                is_read = _is_among(by_id[shape.id], shape, forms[shape.id])
+            elif (not shape.arguments or not shape.certain) and shape.name in names:
                 is_read = True
             else:  # an equal call with the id of another one of the record is that one
-                is_read = bool(made.ids_of((shape.name, shape.arguments)) - (ids if shape.id else set()))
+                is_read = bool(ids_of_forms().get(form, set()) - (own_ids if shape.id else set()))
             if not is_read:
                 yield shape
 
 
-class _Made:
-    """The calls that were read."""
-
-    def __init__(self, calls: list[EventFields]) -> None:
-        self._calls = calls
-        self.by_id: dict[Any, list[EventFields]] = {}
-        for fields in calls:
-            self.by_id.setdefault(fields.get("call_id"), []).append(fields)
-        self.names = {fields.get("tool") for fields in calls}
-
-    def has(self, shape: Shape, forms: set[tuple[Any, str]]) -> bool:
-        """Whether one with the shape's id is it; `forms` are all that the records have with that id."""
-        made = self.by_id[shape.id]
-        made = [fields for fields in made if fields.get("tool") == shape.name] or made
-        if len(forms) > 1 and shape.certain and shape.arguments:
-            others = forms - {(shape.name, shape.arguments)}
-            made = [fields for fields in made if _form_of(fields) not in others]
-        return any(
-            fields.get("tool") and (fields.get("input") not in (None, {}, "") or not shape.arguments)
-            for fields in made
-        )
-
-    @cached_property
-    def _ids(self) -> dict[tuple[Any, str], set[Any]]:
-        ids: dict[tuple[Any, str], set[Any]] = {}
-        for fields in self._calls:
-            ids.setdefault(_form_of(fields), set()).add(fields.get("call_id"))
-        return ids
-
-    def ids_of(self, form: tuple[Any, str]) -> set[Any]:
-        """Return the ids, None for none, of those with a name and a digest of arguments."""
-        return self._ids.get(form, set())
+def _is_among(made: list[EventFields], shape: Shape, forms: set[tuple[Any, str]]) -> bool:
+    """Whether a call with a shape's id is that shape; `forms` are all that the records have with the id."""
+    made = [fields for fields in made if fields.get("tool") == shape.name] or made
+    if len(forms) > 1 and shape.certain and shape.arguments:
+        others = forms - {(shape.name, shape.arguments)}
+        made = [fields for fields in made if _form_of(fields) not in others]
+    return any(
+        fields.get("tool") and (fields.get("input") not in (None, {}, "") or not shape.arguments)
+        for fields in made
+    )
 
 
 def _form_of(call: EventFields) -> tuple[Any, str]:
@@ -130,9 +121,3 @@ def _unread_results(shapes: list[Shape], results: list[EventFields]) -> Iterator
         # Requests repeat the results before them: without ids, equal ones count once.
         distinct = {shape.arguments: shape for shape in shapes if shape.certain}
         yield from list(distinct.values())[len(results) :]
-
-
-def _any_is_in(answers: list[Shape], searched: Sequence[Any]) -> bool:
-    texts = orjson.dumps(searched, default=str).decode()
-    starts = {answer.name for answer in answers if answer.name}
-    return any(start in texts or orjson.dumps(start).decode()[1:-1] in texts for start in starts)

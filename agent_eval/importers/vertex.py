@@ -12,7 +12,7 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none, usage_in
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import (
@@ -25,7 +25,6 @@ from agent_eval.importers.provider_format import (
 )
 from agent_eval.importers.records import Record
 from agent_eval.importers.streams import EventStream, first_event, gemini_answer_of, is_event_stream
-from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import snake
 
 
@@ -61,37 +60,33 @@ def _match_of_adk(value: Any) -> Match | None:
 
 def _adk_conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iterator[Conversation]:
     """Read what `_match_of_adk` recognised."""
-    cases = field(value, "evalCases")
-    if isinstance(cases, list):
+    if isinstance(cases := field(value, "evalCases"), list):
         for number, case in enumerate(cases):
-            yield _evaluation_case(mapping(case), f"{place}.eval_cases[{number}]", diagnostics)
-    elif field(value, "evalId") is not None:
-        yield _evaluation_case(value, place, diagnostics)
-    else:
-        yield _session(value, place, diagnostics)
-
-
-def _session(session: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    logs = {text(mapping(log).get("event_id")): mapping(log) for log in items(session.get("event_logs"))}
+            reader = MessageReader(f"{place}.eval_cases[{number}]", diagnostics)
+            yield _evaluation_case(mapping(case), reader)
+        return
+    reader = MessageReader(place, diagnostics)
+    if field(value, "evalId") is not None:
+        yield _evaluation_case(value, reader)
+        return
+    logs = {text(mapping(log).get("event_id")): mapping(log) for log in items(value.get("event_logs"))}
     events: list[EventFields] = []
-    for number, step in enumerate(map(mapping, items(session.get("events")))):
+    for number, step in enumerate(map(mapping, items(value.get("events")))):
         path = f"events[{number}]"
         if step.get("partial") is True:
-            diagnostics.note(place, path, "is a fragment of an answer that a later event has whole")
-            continue
-        events += _step_events(step, logs.get(text(step.get("id")), {}), place, path, diagnostics)
-    stated = {snake(name): field(session, name) for name in ("appName", "userId", "state", "context")}
+            reader.note(path, "is a fragment of an answer that a later event has whole")
+        else:
+            events += _step_events(step, logs.get(text(step.get("id")), {}), path, reader)
+    stated = {snake(name): field(value, name) for name in ("appName", "userId", "state", "context")}
     metadata = {name: value for name, value in stated.items() if value not in (None, "", {})}
-    return Conversation(events, id=text_or_none(session.get("id")), metadata=metadata, records=[place])
+    yield Conversation(events, id=text_or_none(value.get("id")), metadata=metadata, records=[place])
 
 
 def _step_events(
-    step: Mapping[str, Any], log: Mapping[str, Any], place: str, path: str, diagnostics: Diagnostics
+    step: Mapping[str, Any], log: Mapping[str, Any], path: str, reader: MessageReader
 ) -> list[EventFields]:
-    author = text(step.get("author"))
-    content = mapping(step.get("content"))
-    role = "user" if author == "user" else "agent"
-    events = MessageReader(place, diagnostics).blocks(content.get("parts") or [], role, path)
+    author, parts = text(step.get("author")), mapping(step.get("content")).get("parts")
+    events = reader.blocks(parts or [], "user" if author == "user" else "agent", path)
     answer = mapping(log.get("model_response"))
     usage = usage_in(field(step, "usageMetadata") or field(answer, "usageMetadata"))
     stated = {"code": field(step, "errorCode"), "message": field(step, "errorMessage")}
@@ -104,64 +99,47 @@ def _step_events(
     facts = {"usage": usage, "model": model, "stop_reason": text(field(step, "finishReason"))}
     if last is not None:
         last |= {name: value for name, value in facts.items() if value is not None}
-    events += _actions(step)
+    # What an event changes beside what it says: the state, and which agent goes on.
+    for actions in (mapping(step.get("actions")), mapping(step.get("options"))):
+        delta = next((actions[name] for name in _STATE_NAMES if actions.get(name)), None)
+        target = text(field(actions, "transferToAgent"))
+        changes = (("state", delta), ("handoff", target))
+        events += [make.event("agent", kind, output=value) for kind, value in changes if value is not None]
     make.mark(events, agent=author, ts=make.timestamp_of(step.get("timestamp")))
     return events
 
 
-def _actions(step: Mapping[str, Any]) -> list[EventFields]:
-    """Return what an event changes beside what it says: the state, and which agent goes on."""
-    events = []
-    for actions in (mapping(step.get("actions")), mapping(step.get("options"))):
-        delta = next((actions[name] for name in _STATE_NAMES if actions.get(name)), None)
-        if delta is not None:
-            events.append(make.event("agent", "state", output=delta))
-        target = text(field(actions, "transferToAgent"))
-        if target is not None:
-            events.append(make.event("agent", "handoff", output=target))
-    return events
-
-
-def _evaluation_case(case: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
+def _evaluation_case(case: Mapping[str, Any], reader: MessageReader) -> Conversation:
     """Read a case of an evaluation set, which has expectations and no recording."""
-    diagnostics.note(place, "conversation", "has expectations and no recording: run an agent on the case")
-    turns = [
-        _turn(mapping(invocation), place, f"conversation[{number}]", diagnostics)
-        for number, invocation in enumerate(items(case.get("conversation")))
-    ]
+    reader.note("conversation", "has expectations and no recording: run an agent on the case")
+    turns = []
+    for number, invocation in enumerate(map(mapping, items(case.get("conversation")))):
+        path = f"conversation[{number}]"
+        turn: dict[str, Any] = {
+            "input": _text_of(field(invocation, "userContent"), f"{path}.user_content", reader)
+        }
+        answer = _text_of(field(invocation, "finalResponse"), f"{path}.final_response", reader)
+        if answer is not None:
+            turn["expected_output"] = answer
+        data = field(invocation, "intermediateData")
+        if isinstance(data, dict):
+            steps = [mapping(mapping(step).get("content")) for step in items(field(data, "invocationEvents"))]
+            parts = [mapping(part) for content in steps for part in items(content.get("parts"))]
+            uses = [*items(field(data, "toolUses")), *(field(part, "functionCall") for part in parts)]
+            turn["expected_tool_calls"] = [
+                {"tool": use["name"], "arguments": use.get("args") or {}}
+                for use in map(mapping, uses)
+                if text(use.get("name"))
+            ]
+        turns.append(turn)
     session = mapping(field(case, "sessionInput"))
     metadata = {"session_input": dict(session)} if session else {}
     own = text_or_none(field(case, "evalId"))
-    return Conversation([], id=own, turns=turns, metadata=metadata, records=[place])
+    return Conversation([], id=own, turns=turns, metadata=metadata, records=[reader.place])
 
 
-def _turn(invocation: Mapping[str, Any], place: str, path: str, diagnostics: Diagnostics) -> dict[str, Any]:
-    asked = _text_of(field(invocation, "userContent"), place, f"{path}.user_content", diagnostics)
-    turn: dict[str, Any] = {"input": asked}
-    answer = _text_of(field(invocation, "finalResponse"), place, f"{path}.final_response", diagnostics)
-    if answer is not None:
-        turn["expected_output"] = answer
-    data = field(invocation, "intermediateData")
-    if isinstance(data, dict):
-        turn["expected_tool_calls"] = [
-            {"tool": call["name"], "arguments": call.get("args") or {}}
-            for call in _expected_calls(data)
-            if text(call.get("name"))
-        ]
-    return turn
-
-
-def _expected_calls(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    uses = items(field(data, "toolUses"))
-    for step in map(mapping, items(field(data, "invocationEvents"))):
-        for part in map(mapping, items(mapping(step.get("content")).get("parts"))):
-            call = field(part, "functionCall")
-            uses = [*uses, call] if isinstance(call, dict) else uses
-    return [mapping(use) for use in uses]
-
-
-def _text_of(content: Any, place: str, path: str, diagnostics: Diagnostics) -> Any:
-    events = MessageReader(place, diagnostics).blocks(items(mapping(content).get("parts")), "user", path)
+def _text_of(content: Any, path: str, reader: MessageReader) -> Any:
+    events = reader.blocks(items(mapping(content).get("parts")), "user", path)
     contents = [fields.get("input", fields.get("parts")) for fields in events]
     return contents[0] if len(contents) == 1 else (contents or None)
 
@@ -186,21 +164,13 @@ class Vertex(ProviderFormat):
             return matched
         if isinstance(value, list):
             return Match(0.85, "gemini") if _is_chunks(value) or _is_contents(value) else None
-        if isinstance(value, str):
-            is_own = is_event_stream(value) and _is_answer(first_event(value))
-            return Match(0.95, "gemini stream") if is_own else None
         exchange = exchange_of(value)
-        if exchange is None:
-            fields = mapping(value)
-            if _is_answer(fields):
-                return Match(0.95, "gemini")
-            return Match(0.85, "gemini") if _is_contents(fields.get("contents")) else None
-        answer = exchange.response
-        if isinstance(answer, str) and is_event_stream(answer):
+        answer = value if exchange is None else exchange.response
+        if is_event_stream(answer):
             return Match(0.95, "gemini stream") if _is_answer(first_event(answer)) else None
         if _is_answer(answer) or _is_chunks(answer):
             return Match(0.95, "gemini")
-        asked = mapping(exchange.request).get("contents")
+        asked = mapping(value if exchange is None else exchange.request).get("contents")
         return Match(0.85, "gemini") if _is_contents(asked) else None
 
     @override
@@ -274,9 +244,8 @@ class Vertex(ProviderFormat):
 
 def _is_answer(value: Any) -> bool:
     fields = mapping(value)
-    if isinstance(fields.get("candidates"), list):
-        return True
-    return any(isinstance(field(fields, name), dict) for name in ("promptFeedback", "usageMetadata"))
+    stated = any(isinstance(field(fields, name), dict) for name in ("promptFeedback", "usageMetadata"))
+    return stated or isinstance(fields.get("candidates"), list)
 
 
 def _is_chunks(value: Any) -> bool:

@@ -233,7 +233,11 @@ def not_judged(
 
 
 def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
-    """Judge a case. Whatever is not the judge's own verdict on it becomes an error verdict."""
+    """Judge a case. Whatever is not the judge's own verdict on it becomes an error verdict.
+
+    So does a pass on an answer that was cut off, refused or blocked; a pass where an import did not read all
+    that was recorded is inconclusive.
+    """
     try:
         verdict: object = judge.evaluate(case, trace)
     # A plug-in may raise anything, RecursionError included.
@@ -244,42 +248,19 @@ def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
         words = f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
         return not_judged(judge, case, words)
-    if verdict.passed and trace.stopped is not None and getattr(judge, "reads_answer", False):
-        return _passed_on_part(verdict, trace.stopped)
-    if verdict.passed and getattr(judge, "needs_all", True):
-        return _passed_on_all(verdict, trace)
-    return verdict
-
-
-def _passed_on_part(verdict: Verdict, stopped: Event) -> Verdict:
-    """Return the error of a pass on an answer that was cut off, refused or blocked."""
-    failure, words = stop_in_words(stopped)
-    return verdict.model_copy(
-        update={
-            "outcome": Outcome.ERROR,
-            "passed": False,
-            "score": None,
-            "failure": failure,
-            "reason": clipped(f"{words}; but for that: {verdict.reason}"),
-            "evidence_refs": [stopped.idx],
-        }
-    )
-
-
-def _passed_on_all(verdict: Verdict, trace: Trace) -> Verdict:
-    """Return a pass, or that it cannot tell where an import did not read all that was recorded."""
-    unread = [event for event in trace.events if event.type == UNREAD]
-    if not unread:
+    if not verdict.passed:
         return verdict
-    return verdict.model_copy(
-        update={
-            "outcome": Outcome.INCONCLUSIVE,
-            "passed": False,
-            "score": None,
-            "reason": clipped(f"{unread[0].output}; without it: {verdict.reason}"),
-            "evidence_refs": [event.idx for event in unread][:EVIDENCE_LIMIT],
-        }
-    )
+    if (stopped := trace.stopped) is not None and getattr(judge, "reads_answer", False):
+        failure, words = stop_in_words(stopped)
+        words = f"{words}; but for that: {verdict.reason}"
+        changes = {"outcome": Outcome.ERROR, "failure": failure, "evidence_refs": [stopped.idx]}
+    elif getattr(judge, "needs_all", True) and (unread := [e for e in trace.events if e.type == UNREAD]):
+        words = f"{unread[0].output}; without it: {verdict.reason}"
+        refs = [event.idx for event in unread][:EVIDENCE_LIMIT]
+        changes = {"outcome": Outcome.INCONCLUSIVE, "evidence_refs": refs}
+    else:
+        return verdict
+    return verdict.model_copy(update={**changes, "passed": False, "score": None, "reason": clipped(words)})
 
 
 class AdvisoryJudge(Judge):

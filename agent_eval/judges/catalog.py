@@ -117,8 +117,21 @@ def load_judges(
     used_keys: set[str] = set()
     place = CodePlace.of_directory(directory)
     for name in names:
-        key, judge = _load(name, configs, place, allow_plugins=allow_plugins)
-        used_keys.add(key)
+        factory = _find(name, allow_plugins=allow_plugins)
+        judge: Judge
+        if isinstance(factory, str):
+            from agent_eval.judges.hosted import hosted_judge  # most runs have no such judge
+
+            # Its process says which of the configurations is its own.
+            own = {key: config for key, config in configs.items() if key not in JUDGES}
+            judge = hosted_judge(factory, own, place)
+            used_keys.add(judge.key)
+        else:
+            key = config_key(name, getattr(factory, "judge_id", name), configs)
+            judge = build_judge(name, factory, configs.get(key))
+            used_keys.add(key)
+            if getattr(judge, "runs_commands", False):
+                judge.place = place  # type: ignore[attr-defined]  # every judge that runs commands has one
         if name not in JUDGES and judge.judge_id in JUDGES:
             problem = f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge"
             raise InvalidInput(problem, remedy="Give it a judge_id of its own.", field="judges")
@@ -147,12 +160,13 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
-    verdicts = [
-        not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
-        if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
-        else verdict_of(judge, case, trace)
-        for judge in ordered
-    ]
+    verdicts: list[Verdict] = []
+    for judge in ordered:
+        if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION):
+            words = "not judged: the simulated user failed"
+            verdicts.append(not_judged(judge, case, words, outcome=Outcome.SKIPPED))
+        else:
+            verdicts.append(verdict_of(judge, case, trace))
     verdicts = with_threshold(ordered, verdicts)
     first = verdicts[0]
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
@@ -199,22 +213,22 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
 
 def judges_of_field(field: str) -> list[str]:
     """Name the built-in judges that read a field of a case, as `fields_not_judged` names it."""
-    return [
-        name for name, spec in JUDGES.items() if field in (getattr(import_judge(spec), "reads", None) or ())
-    ]
+    return [name for name in JUDGES if field in _fields_read_by(name)]
 
 
 def judges_of_metadata() -> list[tuple[str, Judge]]:
     """List built-in judges beside those of every run by the member of a case's metadata that each reads."""
-    judges = []
-    for name, spec in JUDGES.items():
-        fields: frozenset[str] = getattr(import_judge(spec), "reads", None) or frozenset()
-        members = [
-            field.removeprefix("metadata.") for field in sorted(fields) if field.startswith("metadata.")
-        ]
-        if members and name not in DEFAULT_JUDGES:
-            judges += [(member, _always(name)) for member in members]
-    return judges
+    return [
+        (field.removeprefix("metadata."), _always(name))
+        for name in JUDGES
+        if name not in DEFAULT_JUDGES
+        for field in sorted(_fields_read_by(name))
+        if field.startswith("metadata.")
+    ]
+
+
+def _fields_read_by(name: str) -> frozenset[str]:
+    return getattr(import_judge(JUDGES[name]), "reads", None) or frozenset()
 
 
 @cache
@@ -225,25 +239,6 @@ def _always(name: str) -> Judge:
 def runs_code(name: str) -> bool:
     """Tell whether a judge that is named so comes from a project's files, or runs a program."""
     return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
-
-
-def _load(
-    name: str, configs: Mapping[str, Any], place: CodePlace, *, allow_plugins: bool
-) -> tuple[str, Judge]:
-    """Load one judge. Returns the key of its configuration, and the judge."""
-    factory = _find(name, allow_plugins=allow_plugins)
-    if isinstance(factory, str):
-        from agent_eval.judges.hosted import hosted_judge  # most runs have no such judge
-
-        # Its process says which of them is its own.
-        own = {key: config for key, config in configs.items() if key not in JUDGES}
-        hosted = hosted_judge(factory, own, place)
-        return hosted.key, hosted
-    key = config_key(name, getattr(factory, "judge_id", name), configs)
-    judge = build_judge(name, factory, configs.get(key))
-    if getattr(judge, "runs_commands", False):
-        judge.place = place  # type: ignore[attr-defined]  # every judge that runs commands has one
-    return key, judge
 
 
 def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any] | str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from agent_eval.contracts import digest
 from agent_eval.errors import AgentEvalError
@@ -97,22 +97,6 @@ MAX_BYTES = 16 << 20
 """A larger file of a judge has no digest."""
 
 
-@runtime_checkable
-class HasIdentity(Protocol):
-    """A judge whose verdicts come from something beside its code and configuration, such as a model."""
-
-    def identity(self) -> str | None:
-        """Return a digest of it; None where there is nothing."""
-        ...
-
-
-@runtime_checkable
-class HasCode(Protocol):
-    """A judge in another process, which has computed the digest of its code; None where it has none."""
-
-    code: str | None
-
-
 def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
     """Compute the digest of each judge's code, by judge id; built-in judges without a program have none.
 
@@ -124,15 +108,15 @@ def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
     for judge in judges:
         if isinstance(judge, AdvisoryJudge):
             continue  # its verdicts are compared with nothing
-        if isinstance(judge, HasCode):
-            if judge.code is not None:
-                digests[judge.judge_id] = judge.code
-            continue
-        files = [code for path in sorted(_files(judge)) if (code := code_digest(path)) is not None]
-        if files:
-            digests[judge.judge_id] = digest(files)
-        elif isinstance(judge, HasIdentity) and (identity := judge.identity()) is not None:
-            digests[judge.judge_id] = identity
+        of_judge: str | None = None
+        if hasattr(judge, "code"):  # it runs in another process, which has computed the digest
+            of_judge = judge.code
+        elif files := [code for path in sorted(_files(judge)) if (code := code_digest(path)) is not None]:
+            of_judge = digest(files)
+        elif hasattr(judge, "identity"):
+            of_judge = judge.identity()
+        if of_judge is not None:
+            digests[judge.judge_id] = of_judge
     return digests
 
 

@@ -137,11 +137,19 @@ class HostedJudge(Judge):
                 return not_judged(self, case, f"the judge raised {answer['raised']}")
             if "refused" in answer:
                 return not_judged(self, case, f"the judge refused: {answer['refused'].get('message')}")
-            return self._verdict(answer, case)
-        except _Ended as end:
-            evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
-            reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
-            return not_judged(self, case, reason, evidence)
+            if "verdict" not in answer:
+                raise _Ended(clipped(str(answer.get("wrong", "gave no verdict"))))
+            verdict = Verdict.model_validate(answer["verdict"])
+            if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
+                raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
+            return verdict
+        except ValidationError as problem:
+            end = _Ended(clipped(f"gave a malformed verdict: {first_problem(problem)}", 160))
+        except _Ended as ended:
+            end = ended
+        evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
+        reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
+        return not_judged(self, case, reason, evidence)
 
     def close(self) -> None:
         """End the processes; the next case starts another one."""
@@ -156,22 +164,20 @@ class HostedJudge(Judge):
         self._places = threading.BoundedSemaphore(_AT_ONCE)
         self._idle = []
 
-    def _verdict(self, answer: dict[str, Any], case: Case) -> Verdict:
-        if "verdict" not in answer:
-            raise _Ended(clipped(str(answer.get("wrong", "gave no verdict"))))
-        try:
-            verdict = Verdict.model_validate(answer["verdict"])
-        except ValidationError as problem:
-            raise _Ended(clipped(f"gave a malformed verdict: {first_problem(problem)}", 160)) from None
-        if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
-            raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
-        return verdict
-
     def _ask(self, do: str, case: Case, trace: Trace | None) -> dict[str, Any]:
         """Ask for one case; where there is no whole answer, the process has been ended."""
         if self._deaths >= MOST_DEATHS:
             raise _Ended(f"was not asked again: it had ended {MOST_DEATHS} times in a row")
-        request = _request(do, case, trace)
+        rest: dict[str, Any] = {"do": do}
+        try:
+            if trace is not None:
+                rest["final_output_tool"] = trace.final_output_tool
+                if [id(event) for event in trace.events] != [id(event) for event in case.trace]:
+                    rest["trace"] = [event.to_json() for event in trace.events]
+            # The case as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold.
+            request = b'{"case":' + case.model_dump_json().encode() + b"," + dumps(rest)[1:]
+        except Exception as problem:
+            raise _Ended(f"could not be sent the case: {type(problem).__name__}") from None
         with self._places:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
@@ -230,19 +236,6 @@ def _host_config(name: str, raw: Any) -> HostConfig:
     return read_config(
         name, HostConfig, {key: stated[key] for key in HostConfig.model_fields if key in stated}
     )
-
-
-def _request(do: str, case: Case, trace: Trace | None) -> bytes:
-    """Encode a case, as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold."""
-    rest: dict[str, Any] = {"do": do}
-    try:
-        if trace is not None:
-            rest["final_output_tool"] = trace.final_output_tool
-            if [id(event) for event in trace.events] != [id(event) for event in case.trace]:
-                rest["trace"] = [event.to_json() for event in trace.events]
-        return b'{"case":' + case.model_dump_json().encode() + b"," + dumps(rest)[1:]
-    except Exception as problem:
-        raise _Ended(f"could not be sent the case: {type(problem).__name__}") from None
 
 
 def _answer(child: ConversingChild, request: bytes, seconds: float) -> dict[str, Any]:

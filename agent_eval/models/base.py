@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -149,8 +149,9 @@ def _object_ends(text: str, place: int) -> int:
         return 0
 
 
+@dataclass(eq=False)
 class ModelFailure(Exception):
-    """A model gave no reply. More than six parameters: all but two are optional facts of a failure.
+    """A model gave no reply.
 
     Attributes:
         problem: What happened, in words that follow "the model".
@@ -160,24 +161,19 @@ class ModelFailure(Exception):
         is_unknown_model: Whether the provider says that there is no such model.
     """
 
-    def __init__(
-        self,
-        failure: FailureKind,
-        problem: str,
-        *,
-        remedy: str = "",
-        asked_wait: float | None = None,
-        rate_limited: bool = False,
-        is_too_long: bool = False,
-        is_final: bool = False,
-        is_unknown_model: bool = False,
-        retries: int = 0,
-    ) -> None:
-        super().__init__(problem)
-        self.failure, self.problem, self.remedy = failure, problem, remedy
-        self.asked_wait, self.rate_limited = asked_wait, rate_limited
-        self.is_too_long, self.is_final, self.retries = is_too_long, is_final, retries
-        self.is_unknown_model = is_unknown_model
+    failure: FailureKind
+    problem: str
+    _: KW_ONLY
+    remedy: str = ""
+    asked_wait: float | None = None
+    rate_limited: bool = False
+    is_too_long: bool = False
+    is_final: bool = False
+    is_unknown_model: bool = False
+    retries: int = 0
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 @dataclass(frozen=True, slots=True)

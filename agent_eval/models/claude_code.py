@@ -68,6 +68,13 @@ class ClaudeCodeModel(Model):
         )
 
     def _run(self, request: ModelRequest) -> ChildResult:
+        """Ask with one prompt: the last message, or one JSON line for each of several."""
+        prompt = request.messages[-1].text
+        if len(request.messages) > 1:
+            lines = [json.dumps({"role": message.role, "text": message.text}) for message in request.messages]
+            about = "The conversation so far, one JSON line a message. Write the next one as the assistant."
+            prompt = "\n".join([about, "", *lines])
+        stdin = prompt.encode("utf-8", "backslashreplace")
         command = [
             *("claude", "--print", "--output-format", "json", "--model", request.model or self.model),
             *("--system-prompt", request.system, "--tools", ""),
@@ -80,7 +87,7 @@ class ClaudeCodeModel(Model):
         limits = ChildLimits(time_left(seconds) or 0.0, MAX_BYTES, MAX_BYTES)
         with tempfile.TemporaryDirectory() as directory:
             try:
-                result = run_child(command, stdin=_prompt(request), env=env, limits=limits, cwd=directory)
+                result = run_child(command, stdin=stdin, env=env, limits=limits, cwd=directory)
             except AgentEvalError as error:
                 raise ModelFailure(
                     FailureKind.INFRASTRUCTURE,
@@ -91,17 +98,6 @@ class ClaudeCodeModel(Model):
         return (
             replace(result, problem=timed_out(seconds)) if result.failure is FailureKind.TIMEOUT else result
         )
-
-
-def _prompt(request: ModelRequest) -> bytes:
-    """Write the conversation as one prompt: the last message, or one JSON line for each of several."""
-    if len(request.messages) == 1:
-        text = request.messages[0].text
-    else:
-        lines = [json.dumps({"role": message.role, "text": message.text}) for message in request.messages]
-        text = "The conversation so far, one JSON line a message. Write the next one as the assistant.\n\n"
-        text += "\n".join(lines)
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _envelope(result: ChildResult) -> dict[str, Any]:

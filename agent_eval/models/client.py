@@ -30,20 +30,16 @@ class ModelUse:
         self._counts: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def add(self, reply: ModelReply) -> None:
-        """Add a reply."""
-        if reply.source != "model":
-            self._add(reused=1, saved_usd=reply.cost_usd or 0)
-            return
-        tokens = reply.usage.to_json() if reply.usage else {}
-        unpriced = reply.cost_usd is None
-        self._add(calls=1, retries=reply.retries, unpriced=unpriced, cost_usd=reply.cost_usd or 0, **tokens)
-
-    def add_failure(self, failure: ModelFailure) -> None:
-        """Add a call that got no reply."""
-        self._add(failures=1, retries=failure.retries)
-
-    def _add(self, **amounts: float) -> None:
+    def add(self, reply: ModelReply | ModelFailure) -> None:
+        """Add a reply, or a call that got none."""
+        amounts: dict[str, float]
+        if isinstance(reply, ModelFailure):
+            amounts = {"failures": 1, "retries": reply.retries}
+        elif reply.source != "model":
+            amounts = {"reused": 1, "saved_usd": reply.cost_usd or 0}
+        else:
+            amounts = {"calls": 1, "retries": reply.retries, "unpriced": reply.cost_usd is None}
+            amounts |= {"cost_usd": reply.cost_usd or 0, **(reply.usage.to_json() if reply.usage else {})}
         with self._lock:
             for name, amount in amounts.items():
                 if amount:
@@ -104,7 +100,7 @@ class ModelClient(Model):
         failure = failures[-1]
         failure.retries = times
         self._failed_in_a_row += reply.is_infrastructure
-        self.use[request.purpose].add_failure(failure)
+        self.use[request.purpose].add(failure)
         if failure.is_final:
             self._final = failure
         raise failure

@@ -59,6 +59,12 @@ _NOT_OURS = frozenset(
 )
 """Failures that are no fault of a judge's request, which can be sent again: a proxy's page, for one."""
 
+_SCHEMA_IN_WORDS = (
+    "\n\nReply with one JSON object and nothing else: no text before or after it, no code fence. It has"
+    " exactly the properties of this JSON Schema, in its order:"
+)
+"""What the system prompt says of the reply's shape, where the schema is not sent."""
+
 Message = dict[str, Any]
 """A message in the provider's own form."""
 
@@ -237,7 +243,9 @@ class HostedModel(Model):
         request = replace(request, model=request.model or self.model)
         began = time.monotonic()
         for _ in range(_MOST_CHANGES):
-            habits = self._habits(request)
+            with _habits_lock:
+                key = (self.kind, self._address, str(request.model))
+                habits = replace(_habits.setdefault(key, Habits()))
             rung = None if request.reply_schema is None else habits.rung
             body = self._body_within(request, rung, habits)
             try:
@@ -265,18 +273,25 @@ class HostedModel(Model):
                 )
             if not self._learn(reply, request, body, habits):
                 break
-        raise _failure(reply)
-
-    def _habits(self, request: ModelRequest) -> Habits:
-        with _habits_lock:
-            return replace(_habits.setdefault((self.kind, self._address, str(request.model)), Habits()))
+        if reply.failure in _NOT_OURS:
+            raise ModelFailure(
+                FailureKind.TIMEOUT if reply.failure is FailureKind.TIMEOUT else FailureKind.INFRASTRUCTURE,
+                reply.problem,
+                asked_wait=reply.asked_wait,
+                rate_limited=reply.rate_limited,
+            )
+        too_long = reply.failure is FailureKind.AGENT_ERROR and _TOO_LONG.search(reply.problem) is not None
+        raise ModelFailure(reply.failure or FailureKind.JUDGE_ERROR, reply.problem, is_too_long=too_long)
 
     def _body_within(self, request: ModelRequest, rung: Rung | None, habits: Habits) -> dict[str, Any]:
         messages = [
             self.message(message, is_shared=request.shared_prefix and not place)
             for place, message in enumerate(request.messages)
         ]
-        system = request.system + schema_in_words(request, rung)
+        system = request.system
+        if request.reply_schema is not None and rung != "json_schema":
+            schema = json.dumps(request.reply_schema, ensure_ascii=False, sort_keys=True)
+            system += f"{_SCHEMA_IN_WORDS}\n{schema}"
         if not habits.system:
             system, first = "", replace(request.messages[0], parts=(system, *request.messages[0].parts))
             messages[0] = self.message(first, is_shared=False)
@@ -313,29 +328,6 @@ class HostedModel(Model):
                 habits.rung = RUNGS[RUNGS.index(used.rung) + 1]
                 return True
         return False
-
-
-def schema_in_words(request: ModelRequest, rung: Rung | None) -> str:
-    """Return what the system prompt says of the reply's shape: nothing where the schema itself is sent."""
-    if request.reply_schema is None or rung == "json_schema":
-        return ""
-    schema = json.dumps(request.reply_schema, ensure_ascii=False, sort_keys=True)
-    return (
-        "\n\nReply with one JSON object and nothing else: no text before or after it, no code fence. It has"
-        f" exactly the properties of this JSON Schema, in its order:\n{schema}"
-    )
-
-
-def _failure(reply: Reply[Any]) -> ModelFailure:
-    if reply.failure in _NOT_OURS:
-        return ModelFailure(
-            FailureKind.TIMEOUT if reply.failure is FailureKind.TIMEOUT else FailureKind.INFRASTRUCTURE,
-            reply.problem,
-            asked_wait=reply.asked_wait,
-            rate_limited=reply.rate_limited,
-        )
-    too_long = reply.failure is FailureKind.AGENT_ERROR and _TOO_LONG.search(reply.problem) is not None
-    return ModelFailure(reply.failure or FailureKind.JUDGE_ERROR, reply.problem, is_too_long=too_long)
 
 
 def _names(words: str, name: str) -> bool:

@@ -76,34 +76,29 @@ class OpenAiModel(HostedModel):
         choice = body["choices"][0]
         message = choice["message"]
         calls = [_call(call, number) for number, call in enumerate(message.get("tool_calls") or [])]
-        text, is_refused = _text_and_refusal(message)
+        content = message.get("content")
+        if content is not None and not isinstance(content, str | list):
+            raise TypeError("content, which is no text")
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        texts = [part.get("text") or "" for part in parts]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("content, which has a part that is no text")
+        refusals = [message.get("refusal"), *(part.get("refusal") for part in parts)]
+        refusal = next((words for words in refusals if isinstance(words, str) and words), None)
         reason = choice.get("finish_reason")
         # The conversation repeats the message as it was; some endpoints require `content`, be it null.
-        answer = {"role": "assistant", "content": message.get("content")}
+        answer = {"role": "assistant", "content": content}
         if calls:
             answer["tool_calls"] = message["tool_calls"]
         # A refusal is one whatever reason the provider gives for the end.
-        finish = "refusal" if is_refused else None if reason is None else str(reason)
+        finish = "refusal" if any(refusals) else None if reason is None else str(reason)
         facts, response_id = facts_of({**body, "stop_reason": finish}), body.get("id")
         facts = replace(facts, response_id=response_id if isinstance(response_id, str) else None)
-        return Turn(text, calls, answer, finish, facts)
+        return Turn("".join(texts) or refusal, calls, answer, finish, facts)
 
     @override
     def results(self, answers: Sequence[tuple[str, str, bool]]) -> list[Message]:
         return [{"role": "tool", "tool_call_id": call_id, "content": text} for call_id, text, _ in answers]
-
-
-def _text_and_refusal(message: Mapping[str, Any]) -> tuple[str | None, bool]:
-    content, refusal = message.get("content"), message.get("refusal")
-    if content is not None and not isinstance(content, str | list):
-        raise TypeError("content, which is no text")
-    parts = content if isinstance(content, list) else [{"text": content or ""}]
-    texts = [part.get("text") or "" for part in parts]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("content, which has a part that is no text")
-    refusals = [refusal, *(part.get("refusal") for part in parts)]
-    words = next((words for words in refusals if isinstance(words, str) and words), None)
-    return "".join(texts) or words, any(refusals)
 
 
 def _call(call: Mapping[str, Any], number: int) -> ModelCall:

@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from typing_extensions import override
-
 from agent_eval.contracts import digest
 from agent_eval.errors import FailureKind
 from agent_eval.http.retry import Patience, backoff
@@ -109,22 +107,6 @@ def account_name(address: str, *credentials: str) -> str:
     """
     origin = "/".join(address.split("/", 3)[:3]).lower()
     return f"{origin} {digest(sorted(credentials))}"
-
-
-class Limit(Protocol):
-    """Limits how many items are worked on at once. All methods are safe to call from any thread."""
-
-    def current(self) -> int:
-        """Return the current number of places."""
-        ...
-
-    def take(self) -> bool:
-        """Take a place; False if all are taken."""
-        ...
-
-    def give_back(self) -> None:
-        """Return a place taken before."""
-        ...
 
 
 class Pace:
@@ -228,15 +210,15 @@ class Pace:
                 self._began = self._until = until
 
 
-class AdaptiveLimit(Limit):
-    """Grows while requests succeed and all places are taken; shrinks when a provider limits the rate.
+class AdaptiveLimit:
+    """How many requests are sent at once: more while all places are taken and succeed, fewer after refusals.
 
     The rule of Inspect's adaptive connections (https://inspect.aisi.org.uk/parallelism.html): double after
     a clean round of as many successes as there are places until the first refusal, from then on add a
     twentieth; on a refusal take four fifths, once per wait that the provider asked for, and count no success
     meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
     infrastructure restart the round. All runs of a process share one limit for each account at a provider:
-    get it from `limit_of`.
+    get it from `limit_of`. Any thread may use it.
     """
 
     SHORTEST_ROUND = 4
@@ -253,12 +235,12 @@ class AdaptiveLimit(Limit):
         self._lock = threading.Lock()
         self.pace = Pace(clock)
 
-    @override
     def current(self) -> int:
+        """Return the current number of places."""
         return int(self._places)
 
-    @override
     def take(self) -> bool:
+        """Take a place; False if all are taken."""
         with self._lock:
             if self._in_use >= self.current():
                 return False
@@ -266,8 +248,8 @@ class AdaptiveLimit(Limit):
             self._peak = max(self._peak, self._in_use)
             return True
 
-    @override
     def give_back(self) -> None:
+        """Return a place taken before."""
         with self._lock:
             self._in_use -= 1
 
@@ -335,8 +317,6 @@ class Retries:
     limit: AdaptiveLimit | None = None
     chance: Callable[[], float] = random.random
     wait: Callable[[float], bool] | None = None
-    count: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
@@ -344,13 +324,11 @@ class Retries:
         while True:
             turn = 0 if self.limit is None else self.limit.pace.wait_for_turn(self._is_no_turn)
             if turn is None:
-                problem = (
-                    refusal.problem
-                    if refusal is not None
-                    else "was not asked: the provider refuses this account for longer than there is time"
-                )
+                problem = "was not asked: the provider refuses this account for longer than there is time"
                 ended: Reply[T] = Reply(
-                    failure=FailureKind.INFRASTRUCTURE, problem=problem, rate_limited=True
+                    failure=FailureKind.INFRASTRUCTURE,
+                    problem=problem if refusal is None else refusal.problem,
+                    rate_limited=True,
                 )
                 return ended, attempt - 1
             sent = send()
@@ -372,8 +350,6 @@ class Retries:
             if not is_paced and self._ends_before(seconds):
                 return sent, attempt - 1
             attempt, refusal = attempt + 1, sent
-            with self._lock:
-                self.count += 1
 
     def _is_no_turn(self, seconds: float) -> bool:
         """Wait for the account's turn; True at once where it comes too late for anybody to wait for it."""

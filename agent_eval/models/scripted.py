@@ -104,7 +104,18 @@ class ScriptedModel(Model):
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], *, source: str = "the script") -> None:
         self.model = NAME
-        self._rows = [_row(row, number, source) for number, row in enumerate(rows)]
+        self._rows: list[ScriptRow] = []
+        for number, row in enumerate(rows):
+            try:
+                self._rows.append(ScriptRow.model_validate(row))
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+                place = ".".join([f"replies[{number}]", *map(str, first["loc"])])
+                raise InvalidInput(
+                    f"{source}: {place}: {first['msg'][:200]}",
+                    remedy="Write the row as the guide to LLM judges shows.",
+                    field=place,
+                ) from None
         self._source = source
         self._answered: Counter[tuple[Any, ...]] = Counter()
         self._lock = threading.Lock()
@@ -146,19 +157,6 @@ class ScriptedModel(Model):
             f"has no reply in {self._source} for {request.purpose} at {place}",
             remedy="Add a row to the script; one without conditions answers everything else.",
         )
-
-
-def _row(row: Mapping[str, Any], number: int, source: str) -> ScriptRow:
-    try:
-        return ScriptRow.model_validate(row)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join([f"replies[{number}]", *map(str, first["loc"])])
-        raise InvalidInput(
-            f"{source}: {place}: {first['msg'][:200]}",
-            remedy="Write the row as the guide to LLM judges shows.",
-            field=place,
-        ) from None
 
 
 _FAILURES: dict[str, tuple[FailureKind, str]] = {

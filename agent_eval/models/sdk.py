@@ -92,8 +92,15 @@ def receive(
     deadline = time.monotonic() + limit
 
     def send() -> bytes:
+        received = bytearray()
         with open_answer(limit) as response:
-            return _read(response, deadline, max_bytes)
+            for piece in response.iter_bytes():
+                received += piece
+                if len(received) > max_bytes:
+                    raise _AnswerTooLong
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        return bytes(received)
 
     try:
         # SDKs check time limits only between two reads, also while they read headers.
@@ -108,21 +115,6 @@ def receive(
             return Reply(failure=FailureKind.TIMEOUT, problem="did not answer in time")
         problem = f"could not be reached: {type(error).__name__}"
         return Reply(failure=FailureKind.INFRASTRUCTURE, problem=problem)
-    return _parse(data)
-
-
-def _read(response: Any, deadline: float, max_bytes: int) -> bytes:
-    data = bytearray()
-    for piece in response.iter_bytes():
-        data += piece
-        if len(data) > max_bytes:
-            raise _AnswerTooLong
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return bytes(data)
-
-
-def _parse(data: bytes) -> Reply[dict[str, Any]]:
     try:
         value = parse(data, source="the model's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
@@ -143,13 +135,14 @@ def unreadable(body: Mapping[str, Any], error: Exception) -> Reply[Any]:
 
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
-    status = int(error.status_code)
+    status, details = int(error.status_code), _details(error.body)
+    codes = {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
     nothing = "a redirect, which is not followed" if 300 <= status < 400 else "no explanation"
     explanation = one_line(said_in(error.body), 300) or nothing
     words = f"answered with HTTP {status}: {explanation}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
-    if status in _BUSY and _codes(error) & _EXHAUSTED:
+    if status in _BUSY and codes & _EXHAUSTED:
         raise NotEvaluable(f"the model {words}", remedy="Check the plan and the bill.", status=status)
     if status in _BUSY or status >= 500:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
@@ -160,14 +153,8 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
             rate_limited=status in _RATE_LIMITED,
         )
     received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
-    block = next(iter(sorted(_codes(error) & _BLOCKS)), None)
+    block = next(iter(sorted(codes & _BLOCKS)), None)
     return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received, block_reason=block)
-
-
-def _codes(error: Any) -> set[str]:
-    """Return what a refusal calls itself: its code and its type."""
-    details = _details(error.body)
-    return {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
 
 
 def refused_names(received: bytes) -> str:

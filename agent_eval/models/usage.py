@@ -105,10 +105,17 @@ def usage_of(reported: Any) -> TokenUsage | None:
     """
     if not isinstance(reported, Mapping):
         return None
-    counts = {name: _first_figure(reported, places) for name, places in _USAGE_NAMES.items()}
-    known = {
-        name: count for name, count in counts.items() if count is not None and (count or name not in _PARTS)
-    }
+    known = {}
+    for name, places in _USAGE_NAMES.items():
+        for place in places:
+            outer, _, inner = place.partition(".")
+            value = reported.get(outer)
+            if inner:
+                value = value.get(inner) if isinstance(value, dict) else None
+            if (count := figure_of(value)) is not None:
+                if count or name not in _PARTS:
+                    known[name] = count
+                break
     return TokenUsage.model_validate(known) if known else None
 
 
@@ -126,17 +133,6 @@ def whole_usage_of(reported: Any) -> TokenUsage | None:
     ]
     known = [count for count in counted if count is not None]
     return usage.model_copy(update={"input_tokens": sum(known)} if known else {})
-
-
-def _first_figure(usage: Mapping[str, Any], places: tuple[str, ...]) -> int | float | None:
-    for place in places:
-        outer, _, inner = place.partition(".")
-        value = usage.get(outer)
-        if inner:
-            value = value.get(inner) if isinstance(value, dict) else None
-        if (figure := figure_of(value)) is not None:
-            return figure
-    return None
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str | None:

@@ -83,12 +83,11 @@ def cassette_of(
 
     A resumed run needs no cassette file: the journal has the calls of earlier trials.
     """
-    live = None
+    live, path, mode = None, agent_spec.cassette, agent_spec.cassette_mode
     if agent_spec.tools:
         live = open_tool_server(agent_spec.tools, headers=options.headers, retry=Retries())
-    if agent_spec.cassette is None:
+    if path is None:
         return None if live is None else Cassette("record", live=live)
-    mode, path = agent_spec.cassette_mode, agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
         return Cassette(mode, live=live, path=path)
     return open_cassette(path, mode, live, redacted=redacted)
@@ -168,8 +167,7 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
 
 def literal_secrets(source: SuiteSource) -> tuple[str, ...]:
     """Return the key that a suite itself has, which nothing that is written may hold."""
-    document = source.document
-    agent = document.agent if isinstance(document, AuiDocument) else None
+    agent = source.document.agent if isinstance(source.document, AuiDocument) else None
     return (agent.key,) if agent is not None and agent.key_variable is None else ()
 
 
@@ -177,8 +175,7 @@ def with_key(
     options: AgentOptions, spec: AgentSpec, source: SuiteSource, environ: Mapping[str, str]
 ) -> AgentOptions:
     """Give an AUI agent the key of its suite."""
-    document = source.document
-    is_aui = (spec.name or "").partition(":")[0] in _AUI
-    if not is_aui or not isinstance(document, AuiDocument) or document.agent is None:
+    agent = source.document.agent if isinstance(source.document, AuiDocument) else None
+    if agent is None or (spec.name or "").partition(":")[0] not in _AUI:
         return options
-    return replace(options, environ={**options.environ, KEY_VARIABLE: document.agent.resolved_key(environ)})
+    return replace(options, environ={**options.environ, KEY_VARIABLE: agent.resolved_key(environ)})

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison
@@ -34,8 +35,7 @@ from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_reg
 from agent_eval.storage.json import dumps
 
 
-@dataclass(frozen=True)
-class CompareResult:
+class CompareResult(NamedTuple):
     """A comparison and the file it was written to. Returned by `compare_packs`."""
 
     comparison: Comparison
@@ -71,20 +71,14 @@ def compare_packs(
         UsageError: The candidate is an archive and `out` is None.
     """
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
-    path = out
-    if path is None and candidate.is_dir():
-        path = candidate / DEFAULT_PATH_IN_PACK
+    path = candidate / DEFAULT_PATH_IN_PACK if out is None and candidate.is_dir() else out
     if path is not None:
         clear_unfinished(path)
     before = open_signed(registered.path, keys.baseline)
     after = open_signed(candidate, keys.candidate)
     registered.check(before.manifest_sha256)
-    comparison = compared(
-        before,
-        after,
-        generated_at=clock.timestamp(environ),
-        allow_incompatible=allow_incompatible,
-    )
+    now = clock.timestamp(environ)
+    comparison = compared(before, after, generated_at=now, allow_incompatible=allow_incompatible)
     comparison = without_secrets(comparison, redactor_for(environ))
     path = path if path is not None else path_in_pack(candidate, DEFAULT_PATH_IN_PACK)
     comparison.baseline_path, comparison.candidate_path = (
@@ -148,113 +142,101 @@ class PackSources:
     keys: SignerKeys = UNSIGNED
 
 
-@dataclass(frozen=True)
-class ComparedPacks:
-    """The two packs of a comparison, verified, with the digests that the comparison names.
+class ComparedPacks(NamedTuple):
+    """The two packs of a comparison, verified, and what follows from them.
 
     `chosen` are the sides, `baseline` and `candidate`, whose pack only the comparison's file names.
     """
 
     baseline: Pack
     candidate: Pack
-    stated: Comparison
-    chosen: tuple[str, ...] = ()
-
-    @classmethod
-    def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
-        """Find, open and verify the packs of the comparison at `path`.
-
-        Raises:
-            InvalidInput: A pack cannot be found, or is another run's than the comparison names.
-        """
-        stated, keys = read.comparison, sources.keys
-        pinned = {
-            "baseline": _pinned_baseline(stated, sources),
-            "candidate": sources.candidate or pack_around(path),
-        }
-        packs = []
-        for side, beside, digest, key in (
-            ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
-            ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
-        ):
-            place = pinned[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
-            pack = open_signed(_existing(place, path, side), key)
-            if pack.manifest_sha256 != digest:
-                raise InvalidInput(
-                    f"{place} is not the {side} that {path} compares",
-                    remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
-                    file=str(place),
-                )
-            packs.append(pack)
-        signed = {"baseline": keys.baseline is not None, "candidate": keys.candidate is not None}
-        chosen = tuple(side for side, place in pinned.items() if place is None and not signed[side])
-        return cls(packs[0], packs[1], stated, chosen)
-
-    def refuse_chosen(self, path: Path) -> None:
-        """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
-        if self.chosen:
-            side = self.chosen[0]
-            register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
-            raise UsageError(
-                f"a release is not decided on a {side} that only {path} names",
-                remedy=f"Name the evidence pack with --{side}{register}.",
-                field=side,
-            )
-
-    def check(self) -> Comparison:
-        """Compare the packs as the comparison says they were, and check every figure that it states.
-
-        An older version compared otherwise: its comparisons only say which packs, and what follows from these
-        is decided on.
-
-        Raises:
-            InvalidInput: A figure does not follow from the packs.
-        """
-        stated = self.stated
-        enforced = {check.name: check.enforced for check in stated.compatibility.checks}
-        comparison = compared(
-            self.baseline,
-            self.candidate,
-            generated_at=stated.generated_at,
-            # Whether it compared the cases that differ between the runs as well.
-            allow_incompatible=enforced.get("case_definition_match", True),
-            with_traces=False,
-        )
-        if "new_expectations" not in stated.model_fields_set:
-            return comparison
-        figures, follows = stated.to_json(), comparison.to_json()
-        # A version before counted no new cases.
-        counted = ["new_cases"] if stated.new_cases is not None else []
-        for name in (*_FIGURES, *counted):
-            if figures[name] != follows[name]:
-                raise InvalidInput(
-                    f"the comparison does not follow from its packs in {name}",
-                    remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
-                    field=name,
-                )
-        return comparison
+    comparison: Comparison
+    chosen: tuple[str, ...]
 
 
-def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
-    """Return the baseline that a flag names, or that is registered; None for one that only a file names."""
+def find_compared(
+    path: Path, read: ReadComparison, sources: PackSources, *, is_release: bool
+) -> ComparedPacks:
+    """Find, open and verify the packs of the comparison at `path`, and compare them as it says.
+
+    Raises:
+        InvalidInput: A pack cannot be found, is another run's than the comparison names, or a figure of the
+            comparison does not follow from the packs.
+        UsageError: `is_release`, and only the file of the comparison, which can name any, names a pack.
+    """
+    stated, keys = read.comparison, sources.keys
+    named: dict[str, Path | None] = {"baseline": None, "candidate": sources.candidate or pack_around(path)}
     store = RegistryStore(sources.registry)
     if sources.baseline is not None:
-        return resolve_baseline(store, sources.baseline).path
-    if sources.registry.exists():
+        named["baseline"] = resolve_baseline(store, sources.baseline).path
+    elif sources.registry.exists():
         for entry in store.read().baselines.values():
             if entry.manifest_sha256 == stated.baseline.manifest_sha256:
-                return path_from_registry(entry.run_path, store.path)
-    return None
-
-
-def _existing(place: Path | None, path: Path, side: str) -> Path:
-    if place is None or not place.exists():
-        where = "" if place is None else f" at {place}"
-        raise InvalidInput(
-            f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
-            remedy=f"Name the evidence pack with --{side}"
-            + (", or register it with `registry baseline-set`." if side == "baseline" else "."),
-            file=str(path),
-            field=side,
+                named["baseline"] = path_from_registry(entry.run_path, store.path)
+                break
+    packs, chosen = [], []
+    for side, beside, digest, key in (
+        ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
+        ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
+    ):
+        place = named[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
+        if place is None or not place.exists():
+            where = "" if place is None else f" at {place}"
+            raise InvalidInput(
+                f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
+                remedy=_name_it(side),
+                file=str(path),
+                field=side,
+            )
+        pack = open_signed(place, key)
+        if pack.manifest_sha256 != digest:
+            raise InvalidInput(
+                f"{place} is not the {side} that {path} compares",
+                remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
+                file=str(place),
+            )
+        packs.append(pack)
+        if named[side] is None and key is None:
+            chosen.append(side)
+    if is_release and chosen:
+        raise UsageError(
+            f"a release is not decided on a {chosen[0]} that only {path} names",
+            remedy=_name_it(chosen[0]),
+            field=chosen[0],
         )
-    return place
+    return ComparedPacks(packs[0], packs[1], _followed(stated, *packs), tuple(chosen))
+
+
+def _followed(stated: Comparison, before: Pack, after: Pack) -> Comparison:
+    """Compare the packs as the comparison says they were, and check every figure that it states.
+
+    An older version compared otherwise: its comparisons only say which packs, and what follows from these is
+    decided on.
+    """
+    enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+    comparison = compared(
+        before,
+        after,
+        generated_at=stated.generated_at,
+        # Whether it compared the cases that differ between the runs as well.
+        allow_incompatible=enforced.get("case_definition_match", True),
+        with_traces=False,
+    )
+    if "new_expectations" not in stated.model_fields_set:
+        return comparison
+    figures, follows = stated.to_json(), comparison.to_json()
+    # A version before counted no new cases.
+    counted = ["new_cases"] if stated.new_cases is not None else []
+    for name in (*_FIGURES, *counted):
+        if figures[name] != follows[name]:
+            raise InvalidInput(
+                f"the comparison does not follow from its packs in {name}",
+                remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
+                field=name,
+            )
+    return comparison
+
+
+def _name_it(side: str) -> str:
+    register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
+    return f"Name the evidence pack with --{side}{register}."

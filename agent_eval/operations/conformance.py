@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS
-from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
 from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
@@ -77,22 +76,19 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
         InvalidInput: There is no such directory, or it has a directory that no format is called.
         NothingMeasured: There is no fixture.
     """
-    if not fixtures.is_dir():
-        raise InvalidInput(f"{fixtures}: no such directory", remedy="Check the path.", file=str(fixtures))
     families: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
     checks: list[Check] = []
-    for directory in sorted(path for path in fixtures.iterdir() if path.is_dir()):
+    for directory in (path for path in _entries(fixtures) if path.is_dir()):
         if directory.name not in families:
             raise InvalidInput(
                 f"{directory}: no format is called {directory.name}",
                 remedy=f"Formats are {', '.join(sorted(families))}.",
                 file=str(directory),
             )
-        checks += [
-            Check(directory.name, path, tuple(_problems(path, families[directory.name])))
-            for path in sorted(directory.iterdir())
-            if path.is_file() and not path.name.endswith(EXPECTED)
-        ]
+        for path in _entries(directory):
+            if path.is_file() and not path.name.endswith(EXPECTED):
+                problems = tuple(_problems_of_export(path, families[directory.name]))
+                checks.append(Check(directory.name, path, problems))
     if not checks:
         raise NothingMeasured(f"{fixtures}: no fixture", remedy="Name the directory that has them.")
     numbers = Counter(check.kind for check in checks)
@@ -104,7 +100,32 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
     return Conformance(tuple(checks), tuple(missing))
 
 
-def _problems(path: Path, family: Family) -> Iterator[str]:
+def check_suites(fixtures: Path) -> Conformance:
+    """Check fixtures of suites, one at least of each readable version.
+
+    A suite must be valid when it is migrated, and hold the same cases; one whose events have no numbers can
+    be read only then.
+    """
+    checks: list[Check] = []
+    for path in _entries(fixtures):
+        if path.suffix in SUITE_SUFFIXES:
+            try:
+                version = open_suite(path).header.version
+                checks.append(Check(version, path, tuple(_problems_of_suite(path))))
+            except AgentEvalError as error:
+                checks.append(Check(None, path, (error.message,)))
+    versions = {check.kind for check in checks}
+    absent = [version for version in READABLE_SCHEMA_VERSIONS if version not in versions]
+    return Conformance(tuple(checks), tuple(f"no suite of schema version {version}" for version in absent))
+
+
+def _entries(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        raise InvalidInput(f"{directory}: no such directory", remedy="Check the path.", file=str(directory))
+    return sorted(directory.iterdir())
+
+
+def _problems_of_export(path: Path, family: Family) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as home:
         out, again = Path(home, "suite.json"), Path(home, "again.json")
         try:
@@ -122,10 +143,7 @@ def _problems(path: Path, family: Family) -> Iterator[str]:
         if not validation.passed:
             yield f"is not a valid suite: {validation.errors[0].message}"
             return
-        yield from _problems_of_cases(load_suite(out).cases, path)
-
-
-def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
+        cases = load_suite(out).cases
     orphans = [call for case in cases for call in case.recorded.calls if call.call is None]
     if orphans:
         yield f"has a result of {orphans[0].tool or 'a tool'} without its call"
@@ -135,74 +153,23 @@ def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
             yield f"case {case.case_id}: events without a span id of their own"
     expected = path.with_name(path.name + EXPECTED)
     if expected.exists():
-        stated = read_json(expected)
-        contents = Contents.of(case.to_json() for case in cases)
+        stated, contents = read_json(expected), Contents.of(case.to_json() for case in cases)
         tokens = {name: contents.tokens[name] for name in ("input_tokens", "output_tokens")}
         for name, number in {**contents.numbers(), **tokens}.items():
             if stated.get(name) != number:
                 yield f"has {number} {name.replace('_', ' ')}, not {stated.get(name)}"
 
 
-@dataclass(frozen=True)
-class ContractsCheck:
-    """Checks of old suites and of the importers."""
-
-    suites: Conformance
-    adapters: Conformance
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything is read as it should be."""
-        return self.suites.passed and self.adapters.passed
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as the command prints it."""
-        return {
-            "passed": self.passed,
-            "suites": self.suites.fixtures("schema_version"),
-            "missing": list(self.suites.missing),
-            "adapters": self.adapters.to_json(),
-        }
-
-
-def check_contracts(suites: Path, adapters: Path, minimum: int) -> ContractsCheck:
-    """Check fixtures of suites, one at least of each readable version, and those of importers.
-
-    Raises:
-        NothingMeasured: There is no fixture of an importer.
-    """
-    if not suites.is_dir():
-        raise InvalidInput(f"{suites}: no such directory", remedy="Check the path.", file=str(suites))
-    paths = sorted(path for path in suites.iterdir() if path.suffix in SUITE_SUFFIXES)
-    checks = tuple(_checked(path) for path in paths)
-    versions = {check.kind for check in checks}
-    absent = [version for version in READABLE_SCHEMA_VERSIONS if version not in versions]
-    missing = tuple(f"no suite of schema version {version}" for version in absent)
-    return ContractsCheck(Conformance(checks, missing), check_adapters(adapters, minimum))
-
-
-def _checked(path: Path) -> Check:
-    try:
-        version = open_suite(path).header.version
-        return Check(version, path, tuple(_suite_problems(path)))
-    except AgentEvalError as error:
-        return Check(None, path, (error.message,))
-
-
-def _suite_problems(path: Path) -> Iterator[str]:
-    """Yield what is wrong: a suite must be valid when it is migrated, and hold the same cases.
-
-    One whose events have no numbers can be read only then.
-    """
+def _problems_of_suite(path: Path) -> Iterator[str]:
     before = load_suite(path).cases if validate_suite(path).passed else None
     with tempfile.TemporaryDirectory() as home:
-        target = Path(home, "migrated.json")
-        migrated = migrate_suite(path, target)
-        if not migrated.validation.passed:
-            yield f"is not valid when it is migrated: {migrated.validation.errors[0].message}"
+        target, again = Path(home, "migrated.json"), Path(home, "again.json")
+        validation = migrate_suite(path, target)
+        if not validation.passed:
+            yield f"is not valid when it is migrated: {validation.errors[0].message}"
         elif before is not None and load_suite(target).cases != before:
             yield "holds other cases when it is migrated"
         else:
-            migrate_suite(target, again := Path(home, "again.json"))
+            migrate_suite(target, again)
             if again.read_bytes() != target.read_bytes():
                 yield "changes when it is migrated again"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from agent_eval.contracts import CaseResultRow, Comparison, Outcome
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Side
+from agent_eval.contracts.reruns import Rerun, Reruns, Side
 from agent_eval.contracts.verdict import row_fault
 from agent_eval.errors import Fault, InvalidInput
 from agent_eval.evidence.archive import open_bundle
@@ -20,7 +18,6 @@ from agent_eval.gate.procedure import Counts, Material
 from agent_eval.history.records import DEFINITION_LENGTH, case_record, decode_used, record_of
 from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import decision_in, listed_digests, paired
-from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 
 WHOLE, BY_MAIN = "whole-", "main-"
@@ -33,20 +30,8 @@ _Trial = tuple[str, Side, str, tuple[str, ...], tuple[str, ...]]
 """A case, its side, the result, and the judges that failed it or could not tell."""
 
 
-class _Name(NamedTuple):
-    """What a case is called now, and its definition by either name."""
-
-    now: str
-    before: str
-    after: str
-
-
 def counts_of(
-    candidate: Pack,
-    baseline: Pack | None,
-    *,
-    main: Sequence[RunRecord] = (),
-    newest: RunRecord | None = None,
+    candidate: Pack, baseline: Pack | None, *, main: Sequence[RunRecord] = (), newest: RunRecord | None = None
 ) -> Counts:
     """Count what a run, its baseline and main's runs say of each case.
 
@@ -62,21 +47,26 @@ def counts_of(
     if baseline is None:
         return Counts(own=own, main=main, newest=newest)
     by_new_ids, definitions = paired(baseline, candidate), baseline.index_by_id()
-    names = {
-        stored: _Name(
-            now, definitions[stored]["definition_digest"][:DEFINITION_LENGTH], after[:DEFINITION_LENGTH]
-        )
-        for now, stored, after in by_new_ids.renamed()
-    }
+    names = [(now, stored, after[:DEFINITION_LENGTH]) for now, stored, after in by_new_ids.renamed()]
+
+    def with_names(run: RunRecord) -> RunRecord:
+        cases = dict(run.cases)
+        for now, stored, after in names:
+            before, row = definitions[stored]["definition_digest"][:DEFINITION_LENGTH], cases.get(stored)
+            if row is not None and row.definition == before:
+                del cases[stored]
+                cases[now] = row.model_copy(update={"case_id": now, "definition": after})
+        return RunRecord(run.run, cases)
+
     return Counts(
         own=own,
-        main=[_with_names(run, names) for run in main],
-        baseline=baseline_record(by_new_ids, candidate),
-        newest=_with_names(newest, names) if newest is not None else None,
+        main=[with_names(run) for run in main],
+        baseline=_baseline_record(by_new_ids, candidate),
+        newest=with_names(newest) if newest is not None else None,
     )
 
 
-def baseline_record(before: Pack, after: Pack) -> RunRecord:
+def _baseline_record(before: Pack, after: Pack) -> RunRecord:
     """Count what a baseline says of each case as the judges and definitions of a later run judge it."""
     record, twice = record_of(before), judge_twice(before, after)
     if twice is None:
@@ -86,16 +76,6 @@ def baseline_record(before: Pack, after: Pack) -> RunRecord:
         definition = todays[case_id]["definition_digest"]
         record.cases[case_id] = case_record(row, {**index[case_id], "definition_digest": definition})
     return record
-
-
-def _with_names(run: RunRecord, names: Mapping[str, _Name]) -> RunRecord:
-    cases = dict(run.cases)
-    for old, name in names.items():
-        row = cases.get(old)
-        if row is not None and row.definition == name.before:
-            del cases[old]
-            cases[name.now] = row.model_copy(update={"case_id": name.now, "definition": name.after})
-    return RunRecord(run.run, cases)
 
 
 def material_of_packs(
@@ -113,7 +93,7 @@ def material_of_packs(
     """
     by_job = decision_in(candidate)
     is_same = by_job is not None and by_job.baseline_manifest_sha256 == baseline.manifest_sha256
-    again = read_reruns(candidate) if is_same else None
+    reruns = read_reruns(candidate) if is_same else None
     listed = listed_digests(candidate)
     digests = {"comparison_sha256": comparison_sha256}
     newest: RunRecord | None = None
@@ -122,16 +102,16 @@ def material_of_packs(
         source = f"{candidate.name}/{HISTORY_USED}"
         newest, main = decode_used(candidate.read(HISTORY_USED), source=source)
         digests["history_sha256"] = listed[HISTORY_USED]
-    if again is not None:
-        digests["reruns_sha256"] = again.sha256
+    if reruns is not None:
+        digests["reruns_sha256"] = listed[RERUNS]
     return Material(
         run=comparison.candidate,
         comparison=comparison,
         counts=counts_of(candidate, baseline, main=main, newest=newest),
-        reruns=again.record if again is not None else None,
+        reruns=reruns,
         waivers=waivers,
         seed=candidate.config.git_commit or "",
-        may_rerun=again is not None,
+        may_rerun=reruns is not None,
         is_recorded=is_recorded(candidate),
         digests=digests,
     )
@@ -140,14 +120,6 @@ def material_of_packs(
 def is_recorded(pack: Pack) -> bool:
     """Whether a pack judges recorded traces, and no agent ran for it."""
     return pack.config.execution_config.agent is None
-
-
-@dataclass(frozen=True)
-class KeptReruns:
-    """The record of what a job ran again, and the digest of its file."""
-
-    record: Reruns
-    sha256: str
 
 
 def rerun_of(row: CaseResultRow) -> Rerun:
@@ -166,7 +138,7 @@ def rerun_of(row: CaseResultRow) -> Rerun:
     )
 
 
-def read_reruns(candidate: Pack) -> KeptReruns | None:
+def read_reruns(candidate: Pack) -> Reruns | None:
     """Read what the job ran again from the evidence of its first run; None where it ran nothing again.
 
     Raises:
@@ -175,9 +147,8 @@ def read_reruns(candidate: Pack) -> KeptReruns | None:
     listed = listed_digests(candidate)
     if RERUNS not in listed:
         return None
-    data = candidate.read(RERUNS)
     try:
-        record = Reruns.model_validate_json(data)
+        record = Reruns.model_validate_json(candidate.read(RERUNS))
     except ValueError as error:
         raise _not_following(candidate, "it is no such record") from error
     if record.candidate_manifest_sha256 not in (None, candidate.manifest_sha256):
@@ -193,11 +164,14 @@ def read_reruns(candidate: Pack) -> KeptReruns | None:
         _is_judged_alike(candidate, pack) for name, pack in packs.items() if not name.startswith(BY_MAIN)
     ):
         raise _not_following(candidate, "its trials are of other cases or judges")
-    return KeptReruns(record, sha256_bytes(data))
+    return record
 
 
 def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
-    """Whether the single trials are those of the packs, but for some unjudged ones that were made again."""
+    """Whether the single trials are those of the packs, but for some unjudged ones that were made again.
+
+    An agent that could not be started failed, and left no pack.
+    """
     rows = (*record.safety, *record.cases, *record.control, *record.late, *record.new)
     for is_by_main, stated in ((False, rows), (True, record.by_main)):
         in_packs = Counter(
@@ -206,7 +180,13 @@ def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
             if name.startswith(BY_MAIN) is is_by_main and not name.startswith(WHOLE)
             for case_id, row in pack.results_by_id().items()
         )
-        in_record = Counter(_in_record(stated, in_packs))
+        in_record: Counter[_Trial] = Counter()
+        for row in stated:
+            sides: tuple[tuple[Side, list[Rerun]], ...] = (("change", row.change), ("base", row.base))
+            for side, trial in ((side, trial) for side, trials in sides for trial in trials):
+                key = _key(row.case_id, side, trial)
+                if key in in_packs or trial.result != "failed" or trial.failing or trial.unjudged:
+                    in_record[key] += 1
         remaining = in_packs - in_record
         if not in_record <= in_packs or any(result != "unjudged" for _, _, result, _, _ in remaining):
             return False
@@ -224,17 +204,6 @@ def _is_judged_alike(first: Pack, trial: Pack) -> bool:
             for case_id, row in trial.index_by_id().items()
         )
     )
-
-
-def _in_record(rows: Iterable[CaseReruns], in_packs: Mapping[_Trial, int]) -> Iterable[_Trial]:
-    """Yield the trials of a record; an agent that could not be started failed, and left no pack."""
-    for row in rows:
-        sides: tuple[tuple[Side, list[Rerun]], ...] = (("change", row.change), ("base", row.base))
-        for side, trials in sides:
-            for trial in trials:
-                key = _key(row.case_id, side, trial)
-                if key in in_packs or trial.result != "failed" or trial.failing or trial.unjudged:
-                    yield key
 
 
 def _rounds_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -118,24 +118,17 @@ def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules =
     Raises:
         UsageError: A rule is not valid.
     """
-    return Redactor.from_environment(environ, *more, vocabulary=_vocabulary(), rules=rules)
-
-
-def _vocabulary() -> Iterator[str]:
-    """Yield the words of every pack and comment, which the redactor must not replace.
-
-    A password that equals a field's name would otherwise remove the field.
-    """
-    yield from ("agent-eval", "trace_score", "message", "tool_call", "tool_result")
-    yield from ("propose_execute_repair", "propose", "repair", "attempt_history", "selected_attempt")
-    yield from JUDGES
+    # The words of every pack and comment: a password that equals a field's name would remove the field.
+    vocabulary = ["agent-eval", "trace_score", "message", "tool_call", "tool_result", *JUDGES]
+    vocabulary += ["propose_execute_repair", "propose", "repair", "attempt_history", "selected_attempt"]
     for words in (Outcome, FailureKind, GateStatus):
-        yield from (word.value for word in words)
+        vocabulary += [word.value for word in words]
     waiting: list[type[Contract]] = [Contract]
     while waiting:
         kind = waiting.pop()
-        yield from kind.model_fields
+        vocabulary += kind.model_fields
         waiting += kind.__subclasses__()
+    return Redactor.from_environment(environ, *more, vocabulary=vocabulary, rules=rules)
 
 
 def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:

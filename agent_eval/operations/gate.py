@@ -20,13 +20,14 @@ from agent_eval.gate.policy_file import parse_policy, parse_thresholds, with_key
 from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.compare import ComparedPacks, PackSources
+from agent_eval.operations.compare import PackSources, find_compared
 from agent_eval.operations.decision_material import counts_of, is_recorded, material_of_packs
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     comparison_file,
     open_run,
     parse_decision,
+    parse_settings,
     path_in_pack,
     read_comparison,
     view,
@@ -34,14 +35,10 @@ from agent_eval.operations.packs import (
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
 from agent_eval.storage.files import read_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
-
-SCHEMA_OF_EDITORS = "$schema"
-"""The key of a file in which editors look for its JSON Schema; it decides nothing."""
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 
 DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
-
 
 RUN_DECISION_NAME = "run_decision.json"
 """The decision's file name. Beside it may be that on a comparison, which it must not replace."""
@@ -107,7 +104,7 @@ class GateResult:
     path: Path
     comparison: Comparison | None
     chosen: tuple[str, ...] = ()
-    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks.chosen`."""
+    """The sides whose pack nothing but the comparison's file names; see `ComparedPacks`."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -141,8 +138,19 @@ def decide_on(
             only the file of the comparison names the packs. Or the job's decision would be replaced, which
             rests on terms of its own.
     """
-    now, policy = clock.timestamp(environ), rules.policy
-    waivers = _waivers(rules.waived, now) if rules.waived is not None else []
+    now, policy, waivers = clock.timestamp(environ), rules.policy, list[Waiver]()
+    if rules.waived is not None:
+        store, name = RegistryStore(rules.waived.registry), rules.waived.baseline_name
+        # A missing registry has no waivers, but a user who asks for waivers expects some: refuse.
+        if not store.path.exists():
+            raise InvalidInput(
+                f"there is no registry at {store.path}, so no waiver can be applied",
+                remedy="Name it with --registry-path, or leave --apply-waivers out.",
+                file=str(store.path),
+            )
+        check_baseline_name(store, name)
+        # Includes expired ones, with which the decision reports why a case counts again.
+        waivers = list_waivers(store, at=now, baseline_name=name)
     comparison = comparison_file(comparison)
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     clear_unfinished(path)
@@ -150,19 +158,21 @@ def decide_on(
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
-        compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
-        if policy is not None and policy.is_release:
-            compared_packs.refuse_chosen(comparison)
-        followed = compared_packs.check()
+        is_release = policy is not None and policy.is_release
+        compared = find_compared(comparison, read, packs or PackSources(), is_release=is_release)
         if policy is None:
             decision = decide(
-                followed, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+                compared.comparison,
+                rules.thresholds,
+                generated_at=now,
+                comparison_sha256=read.sha256,
+                waivers=waivers,
             )
         else:
             material = material_of_packs(
-                compared_packs.candidate,
-                compared_packs.baseline,
-                followed,
+                compared.candidate,
+                compared.baseline,
+                compared.comparison,
                 comparison_sha256=read.sha256,
                 waivers=waivers,
             )
@@ -173,7 +183,7 @@ def decide_on(
         raise
     _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, read.comparison, compared_packs.chosen)
+    return GateResult(decision, path, read.comparison, compared.chosen)
 
 
 def decide_on_run(
@@ -237,20 +247,6 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
         )
 
 
-def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
-    # A missing registry has no waivers, but a user who asks for waivers expects some: refuse.
-    if not source.registry.exists():
-        raise InvalidInput(
-            f"there is no registry at {source.registry}, so no waiver can be applied",
-            remedy="Name it with --registry-path, or leave --apply-waivers out.",
-            file=str(source.registry),
-        )
-    store = RegistryStore(source.registry)
-    check_baseline_name(store, source.baseline_name)
-    # Includes expired ones, with which the decision reports why a case counts again.
-    return list_waivers(store, at=now, baseline_name=source.baseline_name)
-
-
 def refuse_unknown_judges(
     policy: GatePolicy | None, waivers: Sequence[Waiver], judge_ids: Iterable[str]
 ) -> None:
@@ -287,22 +283,3 @@ def read_policy(path: Path) -> GatePolicy:
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file, by the format of the name `source`."""
     return parse_policy(parse_settings(data, source), source=source)
-
-
-def parse_settings(data: bytes, source: str) -> dict[str, Any]:
-    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
-    if source.lower().endswith((".yaml", ".yml")):
-        from agent_eval.storage.yaml import parse_yaml
-
-        settings = parse_yaml(data, source=source)
-    else:
-        settings = parse(data, source=source)
-    if isinstance(settings, dict):
-        settings.pop(SCHEMA_OF_EDITORS, None)
-    else:
-        raise InvalidInput(
-            f"{source} must hold an object, not {type(settings).__name__}",
-            remedy="Write it as `name: value`.",
-            file=source,
-        )
-    return settings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.health import GateHealth
 from agent_eval.gate.policy_file import unknown_case_warnings, with_keys
-from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
+from agent_eval.gate.release import FEWEST, LATEST, Drift, FallenCase, drift
 from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
 from agent_eval.operations.gate import read_policy
@@ -59,7 +60,7 @@ def read_histories_at(where: Path, dataset_id: str | None = None) -> dict[str, l
     else:
         packs = [open_pack(pack) for pack in packs_below(where) if is_pack(pack)]
     read = {pack.manifest.dataset_id: read_history(pack) for pack in packs}
-    histories = {dataset_id: records for dataset_id, records in read.items() if records}
+    histories = {name: records for name, records in read.items() if records}
     if not histories:
         raise InvalidInput(
             f"{where} has no history.",
@@ -100,11 +101,7 @@ def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]
     """Describe a history as JSON: the runs, the oldest first, and the cases."""
     return {
         "runs": [
-            {
-                **run.run.to_json(),
-                "pass_rate": run.pass_rate,
-                "counted": history.counts(run),
-            }
+            {**run.run.to_json(), "pass_rate": run.pass_rate, "counted": history.counts(run)}
             for run in history.runs
         ],
         "cases": [
@@ -135,28 +132,24 @@ def read_health(packs: Sequence[Path]) -> dict[str, GateHealth]:
     """
     by_dataset: dict[str, GateHealth] = {}
     paths: dict[str, Path] = {}
-    for path, pack in (opened for named in packs for opened in _opened_below(named)):
-        if (same := paths.setdefault(pack.manifest_sha256, path)) is not path:
-            raise UsageError(
-                f"{path} and {same} are the same run",
-                remedy="Give each run once: counted twice it looks like more evidence than it is.",
-                field="packs",
-            )
-        health = by_dataset.setdefault(pack.manifest.dataset_id, GateHealth())
-        health.add(pack.results(), pack.index_by_id())
+    for named in (path for where in packs for path in packs_below(where)):
+        if named.is_file():
+            opened = [(named / slug, to_show(pack)) for slug, pack in open_bundle(named).items()]
+        else:
+            opened = [(named, open_to_show(named))]
+        for path, pack in opened:
+            if (same := paths.setdefault(pack.manifest_sha256, path)) is not path:
+                raise UsageError(
+                    f"{path} and {same} are the same run",
+                    remedy="Give each run once: counted twice it looks like more evidence than it is.",
+                    field="packs",
+                )
+            health = by_dataset.setdefault(pack.manifest.dataset_id, GateHealth())
+            health.add(pack.results(), pack.index_by_id())
     return by_dataset
 
 
-def _opened_below(where: Path) -> Iterator[tuple[Path, Pack]]:
-    """Open the packs of a pack, an archive or a directory; with their paths, in an archive with both."""
-    for path in packs_below(where):
-        if path.is_file():
-            yield from ((path / slug, to_show(pack)) for slug, pack in open_bundle(path).items())
-        else:
-            yield path, open_to_show(path)
-
-
-def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> DriftReport:
+def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> Drift:
     """Hold the history at `where` against a release.
 
     Args:
@@ -173,7 +166,15 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         UsageError: The packs are of another dataset, or have too few trials or common cases.
     """
     records = read_history_at(where, dataset_id)
-    packs = [_opened(path, records[0].run.dataset_id) for path in release]
+    dataset, packs = records[0].run.dataset_id, [open_run(path) for path in release]
+    for path, pack in zip(release, packs, strict=True):
+        if pack.manifest.dataset_id != dataset:
+            raise UsageError(
+                f"{path} is not of the history's dataset {dataset[:200]!r}, but of "
+                f"{pack.manifest.dataset_id[:200]!r}",
+                remedy="Give a run of the same dataset.",
+                field="release",
+            )
     released = [record_of(pack) for pack in packs]
     # What says something of main since the release, the newest first.
     own, release_packs = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
@@ -189,7 +190,23 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         raise _unusable(
             f"{where}: there is no run since the release to hold against it: none was judged alike"
         )
-    definitions = _definitions(since[0], released)
+    # The cases that main's newest run and every run of the release define alike, and did count.
+    definitions = {
+        case_id: case.definition
+        for case_id, case in since[0].cases.items()
+        if all(
+            (row := record.cases.get(case_id)) is not None
+            and row.definition == case.definition
+            and row.trials
+            for record in released
+        )
+    }
+    number = len(released[0].cases)
+    if len(definitions) < FEWEST_SHARE * number or not definitions:
+        raise _unusable(
+            f"nothing can be told: only {len(definitions)} of the release's {number} cases are defined as "
+            "they were then, fewer than half"
+        )
     whole = [record for record in since if len(_shares(record, definitions)) >= WHOLE * len(definitions)]
     runs = whole[:LATEST]
     # Cases that passed in the first trial, in the second, and so on, as far as every case has that trial.
@@ -208,51 +225,15 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
     before = _mean_shares([_shares(record, definitions) for record in released])
     now = [{**before, **_shares(record, definitions)} for record in runs]
     latest = _mean_shares(now) if now else {}
-    fallen = [
-        FallenCase(case_id, before[case_id], share)
-        for case_id, share in latest.items()
-        if share < before[case_id]
-    ]
-    return DriftReport(
-        drift=drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
+    shares = latest.items()
+    fallen = [FallenCase(name, before[name], share) for name, share in shares if share < before[name]]
+    return replace(
+        drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
         runs=[record.run for record in runs],
         left_out_runs=len(records) - len(whole),
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),
         fallen=sorted(fallen, key=lambda case: (case.main - case.release, case.case_id)),
     )
-
-
-def _opened(path: Path, dataset_id: str) -> Pack:
-    pack = open_run(path)
-    if pack.manifest.dataset_id != dataset_id:
-        raise UsageError(
-            f"{path} is not of the history's dataset {dataset_id[:200]!r}, but of "
-            f"{pack.manifest.dataset_id[:200]!r}",
-            remedy="Give a run of the same dataset.",
-            field="release",
-        )
-    return pack
-
-
-def _definitions(newest: RunRecord, released: Sequence[RunRecord]) -> dict[str, str]:
-    """Definitions by case id of the cases that the newest run and every run of the release define alike."""
-    definitions = {
-        case_id: case.definition
-        for case_id, case in newest.cases.items()
-        if all(
-            case_id in record.cases
-            and record.cases[case_id].definition == case.definition
-            and record.cases[case_id].trials
-            for record in released
-        )
-    }
-    number = len(released[0].cases)
-    if len(definitions) < FEWEST_SHARE * number or not definitions:
-        raise _unusable(
-            f"nothing can be told: only {len(definitions)} of the release's {number} cases are defined as "
-            "they were then, fewer than half"
-        )
-    return definitions
 
 
 def _unusable(message: str) -> UsageError:

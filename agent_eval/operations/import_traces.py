@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
@@ -195,22 +196,32 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     else:
         family = request.family or _recognised_family(request.inputs)[0]
     recogniser = Recogniser(load(family, request.format), family, named=request.format != AUTO)
-    dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
-    prefix = redactor.redact_text(request.case_prefix or "")
+    first = request.inputs[0] if request.inputs else Path(STDIN)
+    name = first.name.removesuffix(".gz").rpartition(".")[0] or first.name
+    named = "stdin" if str(first) == STDIN else name or "imported"
+    dataset_id = redactor.redact_text(request.dataset_id or named)
     totals = Contents()
-    ids = CaseIds()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
+    assembled = Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from)
+    with closing(assembled) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
-        maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))
         with new_file(request.out) as file:
-            _write_suite(file, request.out, dataset_id, maker.lines(totals, expectations))
+            cases = _cases(assembly, diagnostics, redactor, request.case_prefix or "", expectations)
+            header = dumps({"dataset_id": dataset_id, "metadata": {"schema_version": SCHEMA_VERSION}})
+            is_lines = request.out.suffix.lower() == ".jsonl"
+            # Header and cases one after the other: a suite of any size is never in memory.
+            file.write(header + b"\n" if is_lines else header[:-1] + b',"cases":[')
+            for number, (case, line) in enumerate(cases):
+                totals.add(case)
+                file.write(line + b"\n" if is_lines else (b",\n" if number else b"\n") + line)
+            if not is_lines:
+                file.write(b"\n]}\n")
             if expectations is not None:
                 expectations.report_unused(diagnostics)
             if not totals.cases:
-                first = diagnostics.entries[0] if diagnostics.entries else None
+                entry = diagnostics.entries[0] if diagnostics.entries else None
                 empty = "no message, call or result" if recogniser.recognised else "no record"
-                reason = f"the inputs hold {empty}" if first is None else f"{first.record}: {first.reason}"
+                reason = f"the inputs hold {empty}" if entry is None else f"{entry.record}: {entry.reason}"
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
                     remedy="Name the format of the export, or see --diagnostics-out for every record.",
@@ -220,58 +231,38 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
 
 
-@dataclass(frozen=True)
-class _CaseMaker:
-    """Makes the cases of an import without the secrets in them: suites are committed."""
+def _cases(
+    assembly: Assembly,
+    diagnostics: Diagnostics,
+    redactor: Redactor,
+    prefix: str,
+    expectations: Expectations | None,
+) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield the cases in the order of the input, each with its line of JSON without secrets.
 
-    assembly: Assembly
-    diagnostics: Diagnostics
-    redactor: Redactor
-    name: Callable[[str], str]
-    """Gives a case its id, for the one that it should have."""
-
-    def lines(self, totals: Contents, expectations: Expectations | None) -> Iterator[bytes]:
-        """Yield the cases in the order of the input, one line of JSON each, and count them in `totals`."""
-        for numbers in self.assembly.groups():
-            for read_by, conversation in self.assembly.read(numbers):
-                own = () if conversation.id is None else (conversation.id,)
-                if conversation.id is not None:
-                    # Before the case gets an id of its own: two ids can become equal.
-                    conversation.id = self.redactor.redact_text(conversation.id)
-                case = make_case(conversation, read_by.name, read_by.provider, name=self.name)
-                if expectations is not None:
-                    expectations.join(case, (*own, *conversation.aliases))
-                totals.add(case)
-                yield self._without_secrets(case)
-
-    def _without_secrets(self, case: dict[str, Any]) -> bytes:
-        line = dumps(case)
-        redacted = self.redactor.redact_json(line)
-        if redacted != line and (secrets := count_markers(redacted) - count_markers(line)):
-            reason = f"{count(secrets, 'secret')} replaced by [redacted:NAME]"
-            self.diagnostics.changed(case["case_id"], "", reason)
-        return redacted
-
-
-def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterable[bytes]) -> None:
-    """Write header and cases one after the other; a suite of any size is never in memory."""
-    header = {"dataset_id": dataset_id, "metadata": {"schema_version": SCHEMA_VERSION}}
-    if path.suffix.lower() == ".jsonl":
-        file.write(dumps(header) + b"\n")
-        file.writelines(case + b"\n" for case in cases)
-        return
-    file.write(dumps(header)[:-1] + b',"cases":[')
-    separator = b"\n"
-    for case in cases:
-        file.write(separator + case)
-        separator = b",\n"
-    file.write(b"\n]}\n")
-
-
-def _name_of(inputs: Sequence[Path]) -> str:
-    first = inputs[0] if inputs else Path(STDIN)
-    name = first.name.removesuffix(".gz").rpartition(".")[0] or first.name
-    return "stdin" if str(first) == STDIN else name or "imported"
+    Suites are committed, so the secrets in them must go.
+    """
+    ids, prefix = CaseIds(), redactor.redact_text(prefix)
+    for numbers in assembly.groups():
+        for read_by, conversation in assembly.read(numbers):
+            own = () if conversation.id is None else (conversation.id,)
+            if conversation.id is not None:
+                # Before the case gets an id of its own: two ids can become equal.
+                conversation.id = redactor.redact_text(conversation.id)
+            case = make_case(
+                conversation,
+                read_by.name,
+                read_by.provider,
+                name=lambda wanted: ids.unique(f"{prefix}{wanted}"),
+            )
+            if expectations is not None:
+                expectations.join(case, (*own, *conversation.aliases))
+            line = dumps(case)
+            redacted = redactor.redact_json(line)
+            if redacted != line and (secrets := count_markers(redacted) - count_markers(line)):
+                reason = f"{count(secrets, 'secret')} replaced by [redacted:NAME]"
+                diagnostics.changed(case["case_id"], "", reason)
+            yield case, redacted
 
 
 def _write_diagnostics(request: ImportRequest, diagnostics: Diagnostics) -> None:
@@ -316,62 +307,40 @@ def inspect_file(path: Path) -> Inspection:
     if not path.exists():
         raise InvalidInput(f"{path}: no such file or directory", remedy="Check the path.", file=str(path))
     if (path.is_dir() and is_pack(path)) or (path.is_file() and path.suffix == ".zip"):
-        inspected = _pack(path)
-        if inspected is not None:
-            return inspected
-    suite = _suite(path) if path.is_file() else None
-    return _export(path) if suite is None else suite
-
-
-def _pack(path: Path) -> Inspection | None:
-    try:
-        pack = open_to_show(path)
-    except AgentEvalError:
-        if path.is_dir():
-            raise
-        return None  # an archive of exports
-    config, summary = pack.config, pack.summary
-    about = {
-        "run_id": config.run_id,
-        "dataset_id": config.dataset_id,
-        "schema_version": pack.manifest.schema_version,
-        "judges": config.judges,
-        "passed_cases": summary.passed_cases,
-        "hard_fail_cases": summary.hard_fail_cases,
-    }
-    contents = Contents.of(case for case, _ in pack.trajectories())
-    return Inspection("evidence pack", about, contents, Diagnostics(), pack)
-
-
-def _suite(path: Path) -> Inspection | None:
-    try:
-        suite = load_suite(path)
-    except AgentEvalError:
-        return None
-    about = {"dataset_id": suite.dataset_id, "schema_version": suite.version}
-    return Inspection("suite", about, Contents.of(case.to_json() for case in suite.cases), Diagnostics())
-
-
-def _export(path: Path) -> Inspection:
+        try:
+            pack = open_to_show(path)
+        except AgentEvalError:
+            if path.is_dir():
+                raise
+        else:
+            config, summary = pack.config, pack.summary
+            about = {
+                "run_id": config.run_id,
+                "dataset_id": config.dataset_id,
+                "schema_version": pack.manifest.schema_version,
+                "judges": config.judges,
+                "passed_cases": summary.passed_cases,
+                "hard_fail_cases": summary.hard_fail_cases,
+            }
+            contents = Contents.of(case for case, _ in pack.trajectories())
+            return Inspection("evidence pack", about, contents, Diagnostics(), pack)
+    if path.is_file():
+        with suppress(AgentEvalError):
+            suite = load_suite(path)
+            about = {"dataset_id": suite.dataset_id, "schema_version": suite.version}
+            contents = Contents.of(case.to_json() for case in suite.cases)
+            return Inspection("suite", about, contents, Diagnostics())
     family, others = _recognised_family([path])
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as directory:
         out = Path(directory) / "suite.jsonl"
         imported = import_traces(ImportRequest((path,), out, family))
         contents = Contents.of(case.to_json() for case in load_suite(out).cases)
-    formats = [recognised.to_json() for recognised in imported.recognised]
     about = {
-        "formats": formats,
+        "formats": [recognised.to_json() for recognised in imported.recognised],
         "import_with": f"agent-eval import {shell_word(str(path))} --out suite.json",
         "could_also_be": others,
     }
     return Inspection("export", about, contents, imported.diagnostics)
-
-
-def _because(reason: str | None, diagnostics: Diagnostics) -> str:
-    """Say why nothing of the inputs is of a format: which they are of, or what could not be read."""
-    if reason is None and diagnostics.entries:
-        reason = f"{diagnostics.entries[0].record} {diagnostics.entries[0].reason}"
-    return "" if reason is None else f"; {reason}"
 
 
 def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
@@ -407,7 +376,10 @@ def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
                 break
     family = max(families, key=lambda each: scores[each])
     if not scores[family]:
-        because = _because(reason, diagnostics)
+        # Which format it is of instead, or what could not be read.
+        if reason is None and diagnostics.entries:
+            reason = f"{diagnostics.entries[0].record} {diagnostics.entries[0].reason}"
+        because = "" if reason is None else f"; {reason}"
         raise NothingMeasured(
             f"{paths[0]}: is no pack, no suite, and no export that can be imported{because}",
             remedy="See the formats that can be read in docs/guides/importing.md.",

@@ -26,7 +26,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.reader import Pack
 from agent_eval.gate.statistics import wilson
 from agent_eval.operations.packs import open_to_show, validated
 from agent_eval.storage.json import dumps, read_json
@@ -111,11 +110,8 @@ _CELLS = ("both_passed", "wrongly_failed", "wrongly_passed", "both_failed")
 Drawn = Literal["random", "by-verdict", "other"]
 
 
-class Item(NamedTuple):
-    """A conversation: id of its case, number of its trial from 0."""
-
-    case_id: str
-    trial: int
+_Item = tuple[str, int]
+"""A conversation: id of its case, number of its trial from 0."""
 
 
 class Label(BaseModel):
@@ -167,29 +163,21 @@ class _Criterion:
 
     text: str
     digest: str
-    judged: dict[Item, tuple[str, str]] = field(default_factory=dict)
+    judged: dict[_Item, tuple[str, str]] = field(default_factory=dict)
     """Verdict and reason of the judge."""
-    labels: dict[Item, list[Label]] = field(default_factory=lambda: defaultdict(list))
+    labels: dict[_Item, list[Label]] = field(default_factory=lambda: defaultdict(list))
 
-    def labelled(self) -> dict[Item, Labelled]:
+    def labelled(self) -> dict[_Item, Labelled]:
         """Map each labelled conversation that was judged to the first person's verdict and the judge's."""
         return {
-            item: Labelled(item.case_id, labels[0].human, self.judged[item][0])
+            item: Labelled(item[0], labels[0].human, self.judged[item][0])
             for item, labels in self.labels.items()
             if self.judged[item][0] in _RULED
         }
 
 
-@dataclass(frozen=True)
-class JudgeAgreement:
-    """Result of `judge_agreement`: the record as JSON values, and the same in prose."""
-
-    record: dict[str, Any]
-    lines: list[str]
-
-
-def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None) -> JudgeAgreement:
-    """Compare the rulings of an LLM judge with what people found.
+def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None) -> dict[str, Any]:
+    """Compare the rulings of an LLM judge with what people found; returns the record as JSON values.
 
     `out` is where the record is written, for `judge_model.agreement`; None for nowhere.
 
@@ -199,9 +187,18 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
     """
     what = "a file of labels, which the guide to LLM judges shows"
     read = validated(LabelFile, read_json(labels), str(labels), what)
-    criteria = _criteria(open_to_show(path) for path in runs)
+    by_digest: dict[str, _Criterion] = {}
+    for row in (row for path in runs for row in open_to_show(path).results()):
+        for number, trial in enumerate(row.get("trials") or [row]):
+            rulings = [each["evidence"] for each in trial["verdicts"] if each["judge_id"] == "llm"]
+            for ruled in (each for evidence in rulings for each in evidence.get("criteria") or []):
+                text, digest = str(ruled.get("criterion")), str(ruled.get("digest"))
+                criterion = by_digest.setdefault(digest, _Criterion(text, digest))
+                verdict = str(ruled.get("outcome")), str(ruled.get("reason"))
+                criterion.judged.setdefault((row["case_id"], number), verdict)
+    criteria = list(by_digest.values())
     for number, label in enumerate(read.labels):
-        item = Item(label.case_id, label.trial)
+        item = label.case_id, label.trial
         fitting = [row for row in criteria if row.text == label.criterion and item in row.judged]
         if not fitting:
             raise InvalidInput(
@@ -213,8 +210,8 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
             )
         for criterion in fitting:
             criterion.labels[item].append(label)
-    rows = [_row(criterion, read.drawn) for criterion in criteria if criterion.labelled()]
-    if not rows:
+    described = [_row(criterion, read.drawn) for criterion in criteria if criterion.labelled()]
+    if not described:
         raise NothingMeasured(
             f"{labels} has no label on a conversation that was judged passed or failed",
             remedy="Label some conversations of the packs.",
@@ -225,11 +222,11 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
         "schema_version": SCHEMA_VERSION,
         "drawn": read.drawn,
         "labels": len(read.labels),
-        "criteria": rows,
+        "criteria": described,
     }
     if out is not None:
         write_output(out, dumps(record, indent=True))
-    return JudgeAgreement(record, [line for row in rows for line in _prose(row, read.drawn)])
+    return record
 
 
 def earned_digests(path: Path) -> frozenset[str]:
@@ -239,34 +236,39 @@ def earned_digests(path: Path) -> frozenset[str]:
     return frozenset(row.digest for row in record.criteria if row.blocking)
 
 
-def _criteria(packs: Iterator[Pack]) -> list[_Criterion]:
-    criteria: dict[str, _Criterion] = {}
-    for pack in packs:
-        for row in pack.results():
-            for number, trial in enumerate(row.get("trials") or [row]):
-                rulings = [each["evidence"] for each in trial["verdicts"] if each["judge_id"] == "llm"]
-                for ruled in (each for evidence in rulings for each in evidence.get("criteria") or []):
-                    text, digest = str(ruled.get("criterion")), str(ruled.get("digest"))
-                    criterion = criteria.setdefault(digest, _Criterion(text, digest))
-                    verdict = str(ruled.get("outcome")), str(ruled.get("reason"))
-                    criterion.judged.setdefault(Item(row["case_id"], number), verdict)
-    return list(criteria.values())
-
-
 def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
     labelled = criterion.labelled()
     rows = list(labelled.values())
     people = [
-        Labelled(item.case_id, labels[0].human, labels[1].human)
-        for item, labels in criterion.labels.items()
+        Labelled(case_id, labels[0].human, labels[1].human)
+        for (case_id, _), labels in criterion.labels.items()
         if len(labels) > 1
     ]
     verdicts = Counter(
         verdict if verdict in _RULED else "neither" for verdict, _ in criterion.judged.values()
     )
+    right: dict[str, dict[str, Any]] = {}
+    for verdict in ("failed", "passed"):  # in how many cases it is right, with the interval over the cases
+        cells = confusion(rows, verdict)
+        interval = wilson(cells.right, cells.cases)
+        right[verdict] = {
+            "right": _number(cells.right),
+            "of": cells.cases,
+            "value": round(float(cells.right / cells.cases), 4) if cells.cases else None,
+            "interval": [round(interval.low, 4), round(interval.high, 4)],
+        }
+    disagreements = [
+        {
+            "case_id": case_id,
+            "trial": trial,
+            "human": row.human,
+            "judge": row.judge,
+            "reason": criterion.judged[case_id, trial][1][:500],
+        }
+        for (case_id, trial), row in labelled.items()
+        if row.human != row.judge
+    ]
     cells = confusion(rows)
-    right = {verdict: _right(rows, verdict) for verdict in ("failed", "passed")}
-    differing = [(item, row) for item, row in labelled.items() if row.human != row.judge]
     return {
         "criterion": criterion.text,
         "digest": criterion.digest,
@@ -277,30 +279,10 @@ def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
         **{f"right_when_{verdict}": figures for verdict, figures in right.items()},
         "kappa": kappa(cells),
         "human_kappa": kappa(confusion(people)),
-        "disagreements": [
-            {
-                **item._asdict(),
-                "human": row.human,
-                "judge": row.judge,
-                "reason": criterion.judged[item][1][:500],
-            }
-            for item, row in differing[:_SHOWN]
-        ],
+        "disagreements": disagreements[:_SHOWN],
         "labels_wanted": {
             verdict: max(0, LABELS_PER_VERDICT - figures["of"]) for verdict, figures in right.items()
         },
-    }
-
-
-def _right(rows: Sequence[Labelled], verdict: str) -> dict[str, Any]:
-    """Say in how many cases a verdict of the judge is right, with Wilson's interval over the cases."""
-    cells = confusion(rows, verdict)
-    interval = wilson(cells.right, cells.cases)
-    return {
-        "right": _number(cells.right),
-        "of": cells.cases,
-        "value": round(float(cells.right / cells.cases), 4) if cells.cases else None,
-        "interval": [round(interval.low, 4), round(interval.high, 4)],
     }
 
 
@@ -308,29 +290,31 @@ def _number(cases: Fraction) -> float:
     return int(cases) if cases.denominator == 1 else round(float(cases), 4)
 
 
-def _prose(row: Mapping[str, Any], drawn: Drawn) -> Iterator[str]:
-    yield f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})"
-    for verdict in ("failed", "passed"):
-        figure = row[f"right_when_{verdict}"]
-        if figure["of"]:
-            yield (
-                f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
-                f" (at least {figure['interval'][0]:.0%})."
-            )
-    cells = ", ".join(f"{name.replace('_', ' ')} {row['confusion'][name]:g}" for name in _CELLS)
-    yield f"  {cells.capitalize()}."
-    for name, value in (("Kappa", row["kappa"]), ("Kappa between people", row["human_kappa"])):
-        if value is not None:
-            yield f"  {name} {value:.2f}."
-    if drawn == "other":
-        yield "  The labels were not drawn at random, so these figures are of them alone."
-    for differing in row["disagreements"]:
-        where = f"{differing['case_id'][:80]}, trial {differing['trial']}"
-        verdicts = f"human {differing['human']}, judge {differing['judge']}"
-        yield f"  Read {where}: {verdicts}: {differing['reason'][:160]}"
-    for verdict, missing in row["labels_wanted"].items():
-        if missing:
-            yield (
-                f"  {missing} more labelled cases of those judged {verdict} are wanted, drawn at random; "
-                "where there are too few, make some, for instance with a defect of the agent."
-            )
+def agreement_text(record: Mapping[str, Any]) -> Iterator[str]:
+    """Say in lines what a record says: of each criterion how often the judge is right, and what to read."""
+    for row in record["criteria"]:
+        yield f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})"
+        for verdict in ("failed", "passed"):
+            figure = row[f"right_when_{verdict}"]
+            if figure["of"]:
+                yield (
+                    f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
+                    f" (at least {figure['interval'][0]:.0%})."
+                )
+        cells = ", ".join(f"{name.replace('_', ' ')} {row['confusion'][name]:g}" for name in _CELLS)
+        yield f"  {cells.capitalize()}."
+        for name, value in (("Kappa", row["kappa"]), ("Kappa between people", row["human_kappa"])):
+            if value is not None:
+                yield f"  {name} {value:.2f}."
+        if record["drawn"] == "other":
+            yield "  The labels were not drawn at random, so these figures are of them alone."
+        for differing in row["disagreements"]:
+            where = f"{differing['case_id'][:80]}, trial {differing['trial']}"
+            verdicts = f"human {differing['human']}, judge {differing['judge']}"
+            yield f"  Read {where}: {verdicts}: {differing['reason'][:160]}"
+        for verdict, missing in row["labels_wanted"].items():
+            if missing:
+                yield (
+                    f"  {missing} more labelled cases of those judged {verdict} are wanted, drawn at random; "
+                    "where there are too few, make some, for instance with a defect of the agent."
+                )

@@ -47,25 +47,23 @@ _RECORDED = RECORDED_METADATA | {"usage", "cost_usd"}
 
 
 def judge_twice(before: Pack, after: Pack) -> JudgedTwice | None:
-    """Judge both packs by each other's definitions and judges; None where nothing differs."""
-    return _Crossing(before, after).results() if _anything_differs(before, after) else None
+    """Judge both packs by each other's definitions and judges; None where nothing differs.
 
-
-def _anything_differs(before: Pack, after: Pack) -> bool:
-    """Tell whether the judges, their configuration, the case policy or a case of both packs differ.
-
-    Mostly nothing does, and no judge need be loaded to see it.
+    Mostly the judges, their configuration, the case policy and the cases of both packs are the same, and no
+    judge need be loaded to see it.
     """
-    old, new = before.config, after.config
-    if old.judges != new.judges or any(_config(old, name) != _config(new, name) for name in new.judges):
-        return True
-    if old.execution_config.case_policy != new.execution_config.case_policy:
-        return True
-    rows = after.index_by_id()
-    return any(
-        case_id in rows and row["definition_digest"] != rows[case_id]["definition_digest"]
-        for case_id, row in before.index_by_id().items()
-    )
+    old, new, rows = before.config, after.config, after.index_by_id()
+    if (
+        old.judges == new.judges
+        and old.execution_config.case_policy == new.execution_config.case_policy
+        and all(_config(old, name) == _config(new, name) for name in new.judges)
+        and all(
+            case_id not in rows or row["definition_digest"] == rows[case_id]["definition_digest"]
+            for case_id, row in before.index_by_id().items()
+        )
+    ):
+        return None
+    return _Crossing(before, after).results()
 
 
 def _config(run: RunConfig, name: str) -> str:
@@ -99,15 +97,7 @@ class _Crossing:
 
     def __init__(self, before: Pack, after: Pack) -> None:
         self.before, self.after = before, after
-        self._load_judges(before.config, after.config)
-        stated = [pack.config.execution_config.case_policy or "all" for pack in (before, after)]
-        self.old_policy, self.new_policy = map(case_policy, stated)
-        self.policies_differ = stated[0] != stated[1]
-        self.baseline: dict[str, CaseResultRow] = {}
-        self.candidate: dict[str, CaseResultRow] = {}
-        self.by_baseline: dict[str, CaseResultRow] = {}
-
-    def _load_judges(self, old: RunConfig, new: RunConfig) -> None:
+        old, new = before.config, after.config
         names = [*old.judges, *new.judges]
         loaded = {name: (_load(name, old), _load(name, new)) for name in names}
         both = [name for name in new.judges if name in old.judges]
@@ -125,10 +115,16 @@ class _Crossing:
         self.every = judges([*usable, *added], 1), judges([*usable, *gone], 0)
         cannot = [name for name in changed if name not in usable]
         cannot += [name for name in added if not loaded[name][1]]
-        before_ids, after_ids = (pack.summary.judge_counts for pack in (self.before, self.after))
+        before_ids, after_ids = before.summary.judge_counts, after.summary.judge_counts
         self.apart = judge_ids(cannot, names, before_ids, after_ids)
         self.gone = judge_ids(gone, names, before_ids) - judge_ids(new.judges, [], after_ids)
         self.plug_ins = len(usable) < len(both)
+        stated = [run.execution_config.case_policy or "all" for run in (old, new)]
+        self.old_policy, self.new_policy = map(case_policy, stated)
+        self.policies_differ = stated[0] != stated[1]
+        self.baseline: dict[str, CaseResultRow] = {}
+        self.candidate: dict[str, CaseResultRow] = {}
+        self.by_baseline: dict[str, CaseResultRow] = {}
 
     def results(self) -> JudgedTwice | None:
         """Judge every case that differs."""
@@ -140,13 +136,10 @@ class _Crossing:
                 self._changed_case(case_id)
             elif self.todays or self.apart or self.gone or self.policies_differ:
                 self._same_case(case_id)
-        if not self.baseline and not self.candidate and not self.by_baseline:
+        if not (self.baseline or self.candidate or self.by_baseline):
             return None
         return JudgedTwice(
-            baseline=self.baseline,
-            candidate=self.candidate,
-            by_baseline=self.by_baseline,
-            apart=self.apart,
+            baseline=self.baseline, candidate=self.candidate, by_baseline=self.by_baseline, apart=self.apart
         )
 
     def _same_case(self, case_id: str) -> None:
@@ -240,19 +233,12 @@ class _Rejudging:
 
         case = self._case.of_trial(number)
         verdicts = judge_case(self._judges, case, case.recorded)
-        verdicts = [verdict for verdict in verdicts if verdict.judge_id in self._ids]
-        return [_cannot_tell(verdict) for verdict in verdicts] if self._is_redacted else verdicts
-
-
-def _cannot_tell(verdict: Verdict) -> Verdict:
-    if verdict.outcome is Outcome.SKIPPED:
-        return verdict
-    why = "judged again on text of which a rule for redaction has replaced a part since"
-    changes = {
-        "outcome": Outcome.INCONCLUSIVE,
-        "passed": False,
-        "score": None,
-        "failure": None,
-        "reason": why,
-    }
-    return verdict.model_copy(update=changes)
+        why = "judged again on text of which a rule for redaction has replaced a part since"
+        outcome = {"outcome": Outcome.INCONCLUSIVE, "passed": False, "score": None, "failure": None}
+        return [
+            verdict.model_copy(update={**outcome, "reason": why})
+            if self._is_redacted and verdict.outcome is not Outcome.SKIPPED
+            else verdict
+            for verdict in verdicts
+            if verdict.judge_id in self._ids
+        ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.config.spec import Output
-from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteShard, Tally
+from agent_eval.contracts import SHARD_CASES, SuiteShard, Tally
 from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured, UsageError
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
@@ -50,27 +50,7 @@ def merge_packs(packs: Sequence[Path], output: Output, *, run_id: str | None = N
     """
     if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
-    out, layout = output.pack, output.layout
-    _refuse_an_input(packs, out)
-    refuse_to_lose(output)
-    parts = sorted((_part(open_run(path)) for path in packs), key=lambda part: part.shard.number)
-    total = _check_same_run(parts)
-    owners = _owners(parts, total)
-    config = _config(parts, run_id)
-    with new_directory(out, replace=may_be_replaced(out)) as root:
-        target = PackTarget(root, choose_layout(layout, total), config.run_id, config.dataset_id)
-        target.prepare()
-        with PackSealer(target) as sealer:
-            tally = _write(parts, owners, target, sealer)
-            summary = tally.summary(config.run_id, config.dataset_id)
-            version = {"schema_version": config.schema_version}
-            sealer.seal(config.to_json(), summary.model_copy(update=version).to_json())
-    return RunResult(config, summary, out)
-
-
-def _refuse_an_input(packs: Sequence[Path], out: Path) -> None:
-    """Refuse to write the new pack over one of the packs that it is made of, or into it."""
-    place = out.resolve()
+    out, place = output.pack, output.pack.resolve()
     for path in packs:
         source = path.resolve()
         if source == place or source in place.parents or place in source.parents:
@@ -80,6 +60,30 @@ def _refuse_an_input(packs: Sequence[Path], out: Path) -> None:
                 file=str(out),
                 field="out",
             )
+    refuse_to_lose(output)
+    parts = sorted((_part(open_run(path)) for path in packs), key=lambda part: part.shard.number)
+    _refuse_other_runs(parts)
+    owners = _owners(parts)
+    first, configs = parts[0].pack.config, [part.pack.config for part in parts]
+    executions = [config.execution_config for config in configs]
+    execution = first.execution_config.of_whole_suite(
+        redacted_cases=sum(execution.redacted_cases or 0 for execution in executions),
+        redactions=sum(execution.redactions or 0 for execution in executions),
+        damaged_records=sum(execution.damaged_records or 0 for execution in executions),
+    )
+    started = min(config.started_at for config in configs)
+    config = first.model_copy(
+        update={"execution_config": execution, "started_at": started, "run_id": run_id or first.run_id}
+    )
+    with new_directory(out, replace=may_be_replaced(out)) as root:
+        target = PackTarget(root, choose_layout(output.layout, len(owners)), config.run_id, config.dataset_id)
+        target.prepare()
+        with PackSealer(target) as sealer:
+            tally = _write(parts, owners, target, sealer)
+            summary = tally.summary(config.run_id, config.dataset_id)
+            version = {"schema_version": config.schema_version}
+            sealer.seal(config.to_json(), summary.model_copy(update=version).to_json())
+    return RunResult(config, summary, out)
 
 
 def _part(pack: Pack) -> _Part:
@@ -104,41 +108,33 @@ def _invalid(pack: Pack, problem: str) -> InvalidPack:
     return InvalidPack(f"{pack.name}: {problem}", remedy="Run the shard again.", file=pack.name)
 
 
-def _check_same_run(parts: Sequence[_Part]) -> int:
-    """Refuse parts of different runs. Returns the number of cases of the whole run."""
-    first = parts[0]
-    expected = _settings(first)
-    for part in parts[1:]:
-        settings = _settings(part)
-        differing = sorted(
-            name for name in expected.keys() | settings.keys() if expected.get(name) != settings.get(name)
+def _refuse_other_runs(parts: Sequence[_Part]) -> None:
+    """Refuse parts of different runs: all settings must be the same but those that say which part it is."""
+    stated: list[dict[str, Any]] = []
+    for part in parts:
+        config = part.pack.config
+        execution = config.execution_config.of_whole_suite().to_json()
+        stated.append(
+            {name: value for name, value in config.to_json().items() if name not in _MAY_DIFFER}
+            | {f"execution_config.{name}": value for name, value in execution.items()}
+            | {"number of shards": part.shard.count, "number of cases": part.shard.total}
         )
+    for part, settings in zip(parts[1:], stated[1:], strict=True):
+        names = stated[0].keys() | settings.keys()
+        differing = sorted(name for name in names if stated[0].get(name) != settings.get(name))
         if differing:
             raise IncompatibleRuns(
-                f"{part.pack.name} and {first.pack.name} are not shards of one run: they differ in "
+                f"{part.pack.name} and {parts[0].pack.name} are not shards of one run: they differ in "
                 f"{', '.join(differing)}",
                 remedy="Run every shard with the same suite and settings.",
                 file=part.pack.name,
                 differences=differing,
             )
-    return first.shard.total
 
 
-def _settings(part: _Part) -> dict[str, Any]:
-    """Collect the settings that all shards of a run must share."""
-    config = part.pack.config
-    shared = {name: value for name, value in config.to_json().items() if name not in _MAY_DIFFER}
-    execution = config.execution_config.of_whole_suite().to_json()
-    return {
-        **shared,
-        **{f"execution_config.{name}": value for name, value in execution.items()},
-        "number of shards": part.shard.count,
-        "number of cases": part.shard.total,
-    }
-
-
-def _owners(parts: Sequence[_Part], total: int) -> array[int]:
+def _owners(parts: Sequence[_Part]) -> array[int]:
     """Map each position of the suite to the index of the part that has its case."""
+    total = parts[0].shard.total
     owners = array("L", [_NO_PART]) * total
     for owner, part in enumerate(parts):
         for position in part.positions:
@@ -158,20 +154,6 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
             remedy="Name the packs of all shards. One without any case is no pack and not needed.",
         )
     return owners
-
-
-def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
-    first = parts[0].pack.config
-    executions = [part.pack.config.execution_config for part in parts]
-    execution = first.execution_config.of_whole_suite(
-        redacted_cases=sum(execution.redacted_cases or 0 for execution in executions),
-        redactions=sum(execution.redactions or 0 for execution in executions),
-        damaged_records=sum(execution.damaged_records or 0 for execution in executions),
-    )
-    started = min(part.pack.config.started_at for part in parts)
-    return first.model_copy(
-        update={"execution_config": execution, "started_at": started, "run_id": run_id or first.run_id}
-    )
 
 
 def _write(parts: Sequence[_Part], owners: array[int], target: PackTarget, sealer: PackSealer) -> Tally:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.config.spec import LlmSpec
 
 if TYPE_CHECKING:
+    from agent_eval.agents.cassette import ReplyStore
     from agent_eval.engine.shard import JudgePlan
     from agent_eval.evidence.reader import Pack
     from agent_eval.models.base import Model, ModelReply
@@ -53,8 +54,6 @@ class ModelAccess:
             self._earned = earned_digests(spec.agreement)
         self._evidence: list[tuple[str, ModelReply]] = []
         self._described: Mapping[str, Any] | None = None
-        self._model = cache(self._keep)
-        self._store = cache(self._open_store)
         self._client = cache(self._ask)
 
     @property
@@ -74,28 +73,28 @@ class ModelAccess:
         stated = self._described or described(spec.provider, model=spec.model, base_url=spec.base_url)
         return dict(stated)
 
-    def reuse(
-        self, replies: Iterable[tuple[str, ModelReply]], described: Mapping[str, Any] | None = None
-    ) -> None:
-        """Use replies that sealed evidence has, by key. Call it before the model is opened.
+    def reuse(self, pack: Pack, *, only_kept: bool) -> None:
+        """Use the rulings of a verified pack. Call it before the model is opened.
 
-        `described` is the model that gave them, where this is to be taken for that one.
+        The pack's author could write any ruling, so take those of trusted packs only. With `only_kept` no
+        model is asked, and the pack's own is taken to have judged.
         """
-        self._evidence += replies
-        self._described = described or self._described
+        evidences = list(_evidence_in(pack.results()))
+        self._evidence += _rulings(evidences)
+        if only_kept:
+            self._only_kept = True
+            judges = (judge for each in evidences if isinstance(judge := each.get("judge"), Mapping))
+            judge = next(judges, {})
+            self._described = {name: value for name, value in judge.items() if name != "prompt"} or None
 
-    def go_on_with(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
-        """Use replies that an earlier start of the run got, by key, as if this start had."""
-        self._store().add_evidence(replies, "cassette")
+    def go_on(self, results: Iterable[Mapping[str, Any]]) -> None:
+        """Use what an earlier start of the run was told, which had these results, as if this start had."""
+        self._store.add_evidence(_rulings(_evidence_in(results)), "cassette")
 
     def add_to_cassette(self) -> None:
         """Add to the cassette whatever its mode, since an earlier start of the run may have written it."""
         if self.spec.cassette_mode == "record":
             self.spec = replace(self.spec, cassette_mode="auto")
-
-    def ask_nothing(self) -> None:
-        """Take kept replies only. Call it before the model is opened."""
-        self._only_kept = True
 
     def __call__(self) -> Model:
         """Return the model.
@@ -104,18 +103,19 @@ class ModelAccess:
             UsageError: The provider is unknown, or a key or script is missing.
             InvalidInput: The script or the cassette is malformed.
         """
-        return self._model()
+        return self._model
 
-    def _keep(self) -> Model:
+    @cached_property
+    def _model(self) -> Model:
         from agent_eval.agents.cassette import KeptModel
 
-        store = self._store()
-        may_ask = not self._only_kept and store.mode != "replay"
+        may_ask = not self._only_kept and self._store.mode != "replay"
         if may_ask and not self._evidence:
             self._client()  # a missing key is found before anything runs
-        return KeptModel(self.describe(), store, self._client if may_ask else None)
+        return KeptModel(self.describe(), self._store, self._client if may_ask else None)
 
-    def _open_store(self) -> Any:
+    @cached_property
+    def _store(self) -> ReplyStore:
         from agent_eval.agents.cassette import ReplyStore
 
         store = ReplyStore(self.spec.cassette, self.spec.cassette_mode)
@@ -145,35 +145,17 @@ class ModelAccess:
 
     def write_cassette(self, redactor: Redactor) -> None:
         """Write new replies into the cassette's file, if there is one."""
-        if self.spec.cassette is None or not self._store().has_changed:
+        if self.spec.cassette is None or not self._store.has_changed:
             return
         from agent_eval.storage.atomic import write_file
 
-        write_file(self.spec.cassette, self._store().to_bytes(redactor))
-
-
-def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
-    """Make the model of a run."""
-    return ModelAccess(spec, environ)
+        write_file(self.spec.cassette, self._store.to_bytes(redactor))
 
 
 def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False) -> None:
-    """Let the judges of a plan reuse the rulings of a pack.
-
-    The pack is trusted, or is the one that is judged again. With `only_kept` no model is asked, and the
-    pack's own is taken to have judged.
-    """
-    if pack is None or not isinstance(plan.model, ModelAccess) or MODEL_JUDGE not in plan.names:
-        return
-    plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
-    if only_kept:
-        plan.model.ask_nothing()
-
-
-def go_on_with_rulings(plan: JudgePlan, results: Iterable[Mapping[str, Any]]) -> None:
-    """Let the judges of a resumed run ask nothing that its earlier starts asked, which had `results`."""
-    if isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
-        plan.model.go_on_with(_rulings(_evidence_in(results)))
+    """Let the judges of a plan reuse the rulings of a pack, as `ModelAccess.reuse` does."""
+    if pack is not None and isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
+        plan.model.reuse(pack, only_kept=only_kept)
 
 
 @contextmanager
@@ -186,30 +168,14 @@ def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
             plan.model.write_cassette(redactor)
 
 
-def rulings_of(pack: Pack) -> list[tuple[str, ModelReply]]:
-    """Return the rulings of a pack's trials, by the key of the request that each answered.
-
-    The pack must be verified. Its author could write any ruling, so take those of trusted packs only.
-    """
-    return list(_rulings(_evidence_in(pack.results())))
-
-
 def _rulings(evidences: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ModelReply]]:
+    """Yield rulings by the key of the request that each answered."""
     for evidence in evidences:
         for criterion in _objects(evidence.get("criteria")):
             for vote in _objects(criterion.get("votes")):
                 key, ruling = vote.get("key"), vote.get("ruling")
                 if isinstance(key, str) and key and isinstance(ruling, Mapping):
                     yield key, _reply(ruling, vote)
-
-
-def judge_of(pack: Pack) -> dict[str, Any] | None:
-    """Return the model that judged in a pack, as it described itself; None where none did."""
-    for evidence in _evidence_in(pack.results()):
-        judge = evidence.get("judge")
-        if isinstance(judge, Mapping):
-            return {name: value for name, value in judge.items() if name != "prompt"}
-    return None
 
 
 def _evidence_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Open the evidence pack or archive that a user names as a run, and read comparisons and decisions."""
+"""Open the pack or archive that a user names as a run; read comparisons, decisions and files of settings."""
 
 from __future__ import annotations
 
@@ -78,8 +78,15 @@ def paired(before: Pack, after: Pack) -> Pack:
     sides = (before, old - new), (after, new - old)
     if before.manifest.dataset_id != after.manifest.dataset_id or not (sides[0][1] and sides[1][1]):
         return before
+
+    def definition(case: dict[str, Any]) -> str:
+        return definition_digest({**case, "case_id": None})
+
+    def asked(case: dict[str, Any]) -> str | None:
+        return asked_digest(case) if case.get("input") or case.get("turns") else None
+
     names: dict[str, str] = {}
-    for key_of in (_definition_without_id, _input_key):
+    for key_of in (definition, asked):
         by_key = [
             _unique(pack, case_ids - names.keys() - {*names.values()}, key_of) for pack, case_ids in sides
         ]
@@ -94,14 +101,6 @@ def _unique(pack: Pack, case_ids: Set[str], key_of: Callable[[dict[str, Any]], s
         if case_id in case_ids and (key := key_of(pack.raw_trajectory(case_id))) is not None:
             names_by_key.setdefault(key, []).append(case_id)
     return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
-
-
-def _definition_without_id(case: dict[str, Any]) -> str:
-    return definition_digest({**case, "case_id": None})
-
-
-def _input_key(case: dict[str, Any]) -> str | None:
-    return asked_digest(case) if case.get("input") or case.get("turns") else None
 
 
 def path_in_pack(run: Path, name: Path) -> Path:
@@ -224,11 +223,11 @@ def comparison_file(path: Path) -> Path:
     Raises:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
     """
-    is_archive = False
+    begin = b""
     if path.is_file():  # reading a pipe would wait for a writer
         with suppress(OSError), path.open("rb") as file:  # a file that cannot be read is no archive
-            is_archive = file.read(len(_ZIP)) == _ZIP
-    if is_archive:
+            begin = file.read(len(_ZIP))
+    if begin == _ZIP:
         raise InvalidInput(
             f"{path} is an archive of evidence, and a comparison is a file or a pack",
             remedy="Unpack it, and name the pack's directory in it; or compare it again, with "
@@ -345,3 +344,21 @@ def validated(kind: type[AnyModel], value: Any, source: str, what: str) -> AnyMo
             file=source,
             field=place,
         ) from None
+
+
+def parse_settings(data: bytes, source: str) -> dict[str, Any]:
+    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
+    if source.lower().endswith((".yaml", ".yml")):
+        from agent_eval.storage.yaml import parse_yaml
+
+        settings = parse_yaml(data, source=source)
+    else:
+        settings = parse(data, source=source)
+    if not isinstance(settings, dict):
+        raise InvalidInput(
+            f"{source} must hold an object, not {type(settings).__name__}",
+            remedy="Write it as `name: value`.",
+            file=source,
+        )
+    settings.pop("$schema", None)  # where editors look for its JSON Schema; it decides nothing
+    return settings

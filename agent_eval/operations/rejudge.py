@@ -15,20 +15,12 @@ from typing import Any, Literal
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import (
-    Case,
-    CaseResultRow,
-    RejudgedFrom,
-    RunConfig,
-    SuiteHeader,
-    TrialResult,
-    canonical_json,
-)
+from agent_eval.contracts import Case, CaseResultRow, RejudgedFrom, SuiteHeader, TrialResult, canonical_json
 from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.scoring import score_suite
-from agent_eval.engine.shard import JudgePlan, judge_trials
+from agent_eval.engine.shard import judge_trials
 from agent_eval.errors import NothingMeasured, UsageError
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.writer import result_row
@@ -100,11 +92,7 @@ class PackDocument(Document):
         return SuiteSource(self, SuiteHeader.model_validate(self.raw_header))
 
 
-def rejudge(
-    request: RejudgeRequest,
-    *,
-    environ: Mapping[str, str],
-) -> RunResult:
+def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str]) -> RunResult:
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
@@ -126,53 +114,40 @@ def rejudge(
     pack = open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
-    output, judging = request.output, replace(request.judging, case_policy=_case_policy(pack))
-    plan = judge_plan(judging, judging.judges or _usual_judges(pack), environ)
+    output, judging, stated = request.output, request.judging, pack.config
+    names = judging.judges
+    if not names:  # those that a pack names are never used
+        if stated.dataset_metadata.get("format") != "aui":
+            raise UsageError(
+                "no judge is named",
+                remedy="Name at least one with --judge; the judges that the pack names are not used.",
+                field="judges",
+            )
+        names = (*OF_CONVERSATIONS, EXECUTION)
+    plan = judge_plan(replace(judging, case_policy=_case_policy(pack)), names, environ)
     reuse_rulings(plan, pack)
-    config = _config(request, pack, plan, environ)
+    # The agent is that of the old pack.
+    origin = RejudgedFrom(run_id=stated.run_id, manifest_sha256=pack.manifest_sha256)
+    changes = {
+        "run_id": checked_run_id(request.identity.run_id, environ),
+        "started_at": clock.timestamp(environ),
+        "judges": list(plan.names),
+        "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
+        "execution_config": stated.execution_config.model_copy(
+            update={"rejudged_from": origin, "judge_code": code_digests(plan.load()) or None}
+        ),
+        "pinned_env": pinned_environment(),
+    }
+    config = stated.model_copy(update=changes)
+    source = PackDocument(request.pack, pack).source()
     with kept_replies(plan, redactor):
-        summary = score_suite(
-            PackDocument(request.pack, pack).source(),
-            plan,
-            config,
-            output.pack,
-            layout=output.layout,
-            redactor=redactor,
-        )
+        summary = score_suite(source, plan, config, output.pack, layout=output.layout, redactor=redactor)
     return RunResult(config, summary, output.pack)
 
 
 def _case_policy(pack: Pack) -> str:
     """A case passes as in the run: whether all of its trials must is no question of the judges."""
     return pack.config.execution_config.case_policy or ALL.text
-
-
-def _usual_judges(pack: Pack) -> tuple[str, ...]:
-    """Return the judges of a pack of conversations; those that a pack names are never used."""
-    if pack.config.dataset_metadata.get("format") == "aui":
-        return (*OF_CONVERSATIONS, EXECUTION)
-    raise UsageError(
-        "no judge is named",
-        remedy="Name at least one with --judge; the judges that the pack names are not used.",
-        field="judges",
-    )
-
-
-def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mapping[str, str]) -> RunConfig:
-    """Make the new pack's configuration: the agent is that of the old pack, the judging is the request's."""
-    origin = RejudgedFrom(run_id=pack.config.run_id, manifest_sha256=pack.manifest_sha256)
-    return pack.config.model_copy(
-        update={
-            "run_id": checked_run_id(request.identity.run_id, environ),
-            "started_at": clock.timestamp(environ),
-            "judges": list(plan.names),
-            "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
-            "execution_config": pack.config.execution_config.model_copy(
-                update={"rejudged_from": origin, "judge_code": code_digests(plan.load()) or None}
-            ),
-            "pinned_env": pinned_environment(),
-        }
-    )
 
 
 @dataclass(frozen=True)
@@ -236,7 +211,14 @@ def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch
     trials: list[Sequence[Mapping[str, Any]]] = [row.get("trials") or [row] for row in (saved, replayed)]
     judges = []
     for trial, sides in enumerate(zip(*trials, strict=False)):
-        before, after = map(_outcomes, sides)
+        before, after = (
+            {
+                verdict["judge_id"]: verdict["outcome"]
+                + (f" ({verdict['failure']})" if verdict["failure"] else "")
+                for verdict in side["verdicts"]
+            }
+            for side in sides
+        )
         judges += [
             ReplayedVerdict(
                 trial=trial,
@@ -264,24 +246,14 @@ def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch
     )
 
 
-def _outcomes(trial: Mapping[str, Any]) -> dict[str, str]:
-    """Map each judge to its outcome, with the kind of failure."""
-    return {
-        verdict["judge_id"]: verdict["outcome"] + (f" ({verdict['failure']})" if verdict["failure"] else "")
-        for verdict in trial["verdicts"]
-    }
-
-
 def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:
     """Describe how two trajectories of a case differ; None if they do not.
 
     Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
     attempt.
     """
-    before, after = (
-        [_Recording.of(each) for each in [case, *(case.get("trials") or [])]] for case in (saved, replayed)
-    )
-    differences = enumerate(old.difference(new) for old, new in zip(before, after, strict=False))
+    before, after = ([case, *(case.get("trials") or [])] for case in (saved, replayed))
+    differences = enumerate(_difference(old, new) for old, new in zip(before, after, strict=False))
     first = next(((trial, text) for trial, text in differences if text is not None), None)
     if first is None and len(before) != len(after):
         first = min(len(before), len(after)), f"has {len(before)} trials, now {len(after)}"
@@ -292,52 +264,42 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
     return TraceMismatch(
         case_id=saved["case_id"],
         trial=trial,
-        saved_selected_attempt=old.selected,
-        replayed_selected_attempt=new.selected,
-        saved_event_count=len(old.events),
-        replayed_event_count=len(new.events),
+        saved_selected_attempt=_attempts(old)[0],
+        replayed_selected_attempt=_attempts(new)[0],
+        saved_event_count=len(old.get("trace") or []),
+        replayed_event_count=len(new.get("trace") or []),
         difference=difference,
     )
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """One trial of a trajectory: its events, which attempt was selected, and what each attempt answered."""
+def _attempts(trial: Mapping[str, Any]) -> tuple[int | None, list[Any]]:
+    """Read which attempt of a trial was selected, and what the agent answered in each."""
+    metadata = trial.get("metadata") or {}
+    selected, history = metadata.get("selected_attempt"), metadata.get("attempt_history")
+    attempts = history if isinstance(history, list) else []
+    answers = [attempt.get("response") if isinstance(attempt, dict) else None for attempt in attempts]
+    return selected if isinstance(selected, int) else None, answers
 
-    events: Sequence[Mapping[str, Any]]
-    selected: int | None
-    answers: Sequence[Any]
 
-    @classmethod
-    def of(cls, trial: Mapping[str, Any]) -> _Recording:
-        metadata = trial.get("metadata") or {}
-        selected, history = metadata.get("selected_attempt"), metadata.get("attempt_history")
-        return cls(
-            trial.get("trace") or [],
-            selected if isinstance(selected, int) else None,
-            [
-                attempt.get("response") if isinstance(attempt, dict) else None
-                for attempt in (history if isinstance(history, list) else [])
-            ],
-        )
-
-    def difference(self, now: _Recording) -> str | None:
-        """Say the first difference, as a clause."""
-        for number, (event, other) in enumerate(zip(self.events, now.events, strict=False)):
-            for name in EVENT_FIELDS:
-                was, is_now = event.get(name), other.get(name)
-                if canonical_json(was) != canonical_json(is_now):
-                    return f"event {number}: {name} was {_short(was)}, now {_short(is_now)}"
-        if len(self.events) != len(now.events):
-            return f"had {len(self.events)} events, now {len(now.events)}"
-        if self.selected != now.selected:
-            return f"attempt {self.selected} was selected, now {now.selected}"
-        for number, (answer, answer_now) in enumerate(zip(self.answers, now.answers, strict=False)):
-            if answer != answer_now:
-                return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
-        if len(self.answers) != len(now.answers):
-            return f"took {len(self.answers)} attempts, now {len(now.answers)}"
-        return None
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Say the first difference of two recordings of a trial, as a clause."""
+    events, events_now = before.get("trace") or [], now.get("trace") or []
+    for number, (event, other) in enumerate(zip(events, events_now, strict=False)):
+        for name in EVENT_FIELDS:
+            was, is_now = event.get(name), other.get(name)
+            if canonical_json(was) != canonical_json(is_now):
+                return f"event {number}: {name} was {_short(was)}, now {_short(is_now)}"
+    if len(events) != len(events_now):
+        return f"had {len(events)} events, now {len(events_now)}"
+    (selected, answers), (selected_now, answers_now) = _attempts(before), _attempts(now)
+    if selected != selected_now:
+        return f"attempt {selected} was selected, now {selected_now}"
+    for number, (answer, answer_now) in enumerate(zip(answers, answers_now, strict=False)):
+        if answer != answer_now:
+            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
+    if len(answers) != len(answers_now):
+        return f"took {len(answers)} attempts, now {len(answers_now)}"
+    return None
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import agent_from_description
@@ -21,13 +21,7 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import (
-    REPLAY_CONTRACT,
-    AgentDescription,
-    CaseResultRow,
-    ExecutionConfig,
-    Tally,
-)
+from agent_eval.contracts import REPLAY_CONTRACT, AgentDescription, CaseResultRow, ExecutionConfig, Tally
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
@@ -77,14 +71,12 @@ _OF_THE_AGENT = (
 )
 """Pins in the configuration of a run that concern the agent and its inputs."""
 
-Report = TypeVar("Report", ReplayReport, ReplayExecReport)
-
 
 @dataclass(frozen=True)
-class ReplayResult(Generic[Report]):
+class ReplayResult:
     """A report, and the file it was written to; None if it was not written."""
 
-    report: Report
+    report: ReplayReport | ReplayExecReport
     path: Path | None
 
     @property
@@ -101,7 +93,7 @@ def _report_path(pack: Path, out: Path | None, default: Path) -> Path | None:
     return out
 
 
-def _written(report: Report, out: Path | None) -> ReplayResult[Report]:
+def _written(report: ReplayReport | ReplayExecReport, out: Path | None) -> ReplayResult:
     if out is not None:
         write_output(out, dumps(report.to_json(), indent=True))
     return ReplayResult(report, out)
@@ -167,7 +159,7 @@ def _as_no_match(pack: Path) -> Iterator[None]:
         raise
 
 
-def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult[ReplayReport]:
+def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult:
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Raises:
@@ -190,38 +182,29 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
             pack = open_run(request.pack)
     refuse_incomplete(pack.name, pack.manifest)
     judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
-    saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
-    drift = list(_drift(saved, current, request.allowed_drift))
-    report = _report(pack, judges, drift, environ)
-    report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
-    return _written(without_secrets(report, redactor_for(environ)), out)
-
-
-def _report(
-    pack: Pack,
-    judges: JudgesAgain,
-    drift: list[PinnedDifference],
-    environ: Mapping[str, str],
-) -> ReplayReport:
-    config = pack.config
+    config, redactor = pack.config, redactor_for(environ)
+    saved, current = (_of_judges(each, judges) for each in (config.pinned_env, pinned_environment()))
+    drift = _drift(saved, current, request.allowed_drift)
     judge = judge_again(pack, judges, environ=environ)
-    results = _results(pack, ((saved, judge(case)) for case, saved in pack.cases()), environ)
-    counted = [difference for difference in drift if not difference.allowed]
+    results = _results(pack, ((stored, judge(case)) for case, stored in pack.cases()), environ)
     stated = config.to_json()
     pins = {name: stated[name] for name in _OF_THE_AGENT if stated.get(name) not in (None, "unknown")}
     if reported := sorted({model for row in pack.index() for model in row["models"]}):
         pins["models_reported"] = reported
-    return ReplayReport(
+    is_same = results["summary_match"] and not results["case_mismatches"]
+    report = ReplayReport(
         **results,
         judges=list(judges.names),
         judges_from=judges.source,
-        replay_passed=results["summary_match"] and not results["case_mismatches"] and not counted,
+        replay_passed=is_same and all(difference.allowed for difference in drift),
         env_match=not drift,
         env_mismatches=drift,
-        pins=_of_judges(config.pinned_env, judges),
+        env_drift_allowed=list(request.allowed_drift),
+        pins=saved,
         pins_of_agent=pins,
         redacted_cases=config.execution_config.redacted_cases or 0,
     )
+    return _written(without_secrets(report, redactor), out)
 
 
 def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str, Any]:
@@ -235,20 +218,23 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
 
 def _drift(
     saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
-) -> Iterator[PinnedDifference]:
-    keys = tuple(allowed)
-    known = {*_pins(saved), *_pins(current)}
+) -> list[PinnedDifference]:
+    def covers(key: str, pin: str) -> bool:
+        return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
+
+    known, keys = {*_pins(saved), *_pins(current)}, tuple(allowed)
     for key in keys:
-        if key != EVERY_PIN and not any(_covers(key, pin) for pin in known):
+        if not any(covers(key, pin) for pin in known) and key != EVERY_PIN:
             raise UsageError(
                 f"--allow-env-drift {key}: there is no such pin",
                 remedy=f"Name one of {', '.join(sorted({pin.partition('.')[0] for pin in known}))}; "
                 "or one package or judge, as packages.orjson; or all.",
                 field="allow_env_drift",
             )
-    for difference in environment_mismatches(dict(saved), dict(current)):
-        may_differ = any(_covers(key, difference.field) for key in keys)
-        yield PinnedDifference(**difference.to_json(), allowed=may_differ)
+    return [
+        PinnedDifference(**each.to_json(), allowed=any(covers(key, each.field) for key in keys))
+        for each in environment_mismatches(dict(saved), dict(current))
+    ]
 
 
 def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
@@ -257,10 +243,6 @@ def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield from _pins(value, f"{above}{name}.")
         else:
             yield f"{above}{name}"
-
-
-def _covers(key: str, pin: str) -> bool:
-    return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +272,7 @@ def replay_exec(
     *,
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
-) -> ReplayResult[ReplayExecReport]:
+) -> ReplayResult:
     """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Raises:
@@ -301,7 +283,20 @@ def replay_exec(
     out = _report_path(request.pack, request.out, EXEC_REPORT)
     with _as_no_match(request.pack):
         pack = open_run(request.pack)
-    execution, described = _recorded_execution(request.pack, pack)
+    execution, described = pack.config.execution_config, pack.config.execution_config.agent
+    if pack.config.execution_mode != LOOP_MODE:
+        raise InvalidInput(
+            f"{request.pack} holds recorded traces: no agent was run, so none can be run again",
+            remedy="Name the pack of a run with --agent.",
+            file=str(request.pack),
+        )
+    if described is None:
+        raise InvalidInput(
+            f"{request.pack} does not say how its agent was run: it has no execution_config.agent",
+            remedy="Run the agent again with this version.",
+            file=str(request.pack),
+            field="execution_config.agent",
+        )
     trusted_by = _trust(request, pack, described, environ)
     judges = judges_for(request.judging, pack, "pack")
     if judges.source == "pack":  # an untrusted one gets only built-in judges that run no program
@@ -327,27 +322,8 @@ def replay_exec(
         overrides = Overrides(source=source, options=options, baseline=pack)
         done = run_agent(spec, environ=environ, overrides=overrides, on_progress=on_progress)
         refuse_unreachable(done.pack, done.summary, request.pack)
-        report = _compared(request, pack, open_pack(done.pack), environ)
-    return _written(report.model_copy(update={"trusted_by": trusted_by}), out)
-
-
-def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDescription]:
-    """Read the execution config and the agent's description from a pack."""
-    if pack.config.execution_mode != LOOP_MODE:
-        raise InvalidInput(
-            f"{run} holds recorded traces: no agent was run, so none can be run again",
-            remedy="Name the pack of a run with --agent.",
-            file=str(run),
-        )
-    execution = pack.config.execution_config
-    if execution.agent is None:
-        raise InvalidInput(
-            f"{run} does not say how its agent was run: it has no execution_config.agent",
-            remedy="Run the agent again with this version.",
-            file=str(run),
-            field="execution_config.agent",
-        )
-    return execution, execution.agent
+        report = _compared(request, pack, open_pack(done.pack), trusted_by, environ)
+    return _written(report, out)
 
 
 def _trust(
@@ -430,10 +406,9 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
 
 
 def _compared(
-    request: ReplayExecRequest, saved: Pack, replayed: Pack, environ: Mapping[str, str]
+    request: ReplayExecRequest, saved: Pack, replayed: Pack, trusted_by: str, environ: Mapping[str, str]
 ) -> ReplayExecReport:
-    again = replayed.results()
-    rows = saved.results_by_id()
+    again, rows = replayed.results(), saved.results_by_id()
     results = _results(saved, ((rows[row["case_id"]], row) for row in again), environ)
     traces = [
         mismatch
@@ -447,7 +422,7 @@ def _compared(
     return ReplayExecReport(
         **results,
         agent=agent.to_json() if agent is not None else {},
-        trusted_by="",
+        trusted_by=trusted_by,
         execution_replay_passed=passed,
         replay_passed=passed,
         trace_mismatches=traces,
@@ -479,19 +454,19 @@ def remember_pack(pack: Path, environ: Mapping[str, str]) -> None:
         return
     with suppress(AgentEvalError, OSError):
         digest, _ = sha256_file(pack / MANIFEST)
-        known = [line for line in _digests(file) if line != digest]
+        known = [line for line in _own_digests(environ) if line != digest]
         write_file(file, "".join(f"{line}\n" for line in [*known, digest][-MOST_OWN_PACKS:]).encode())
 
 
 def is_own(manifest_sha256: str, environ: Mapping[str, str]) -> bool:
     """Tell whether the pack with this manifest was made on this machine."""
+    return manifest_sha256 in _own_digests(environ)
+
+
+def _own_digests(environ: Mapping[str, str]) -> list[str]:
     file = own_packs_file(environ)
-    return file is not None and manifest_sha256 in _digests(file)
-
-
-def _digests(file: Path) -> list[str]:
     try:
-        lines = read_bytes(file, max_bytes=_LARGEST).decode("ascii", "replace").splitlines()
+        data = b"" if file is None else read_bytes(file, max_bytes=_LARGEST)
     except (AgentEvalError, OSError):
         return []
-    return [line for line in lines if _DIGEST.fullmatch(line)]
+    return [line for line in data.decode("ascii", "replace").splitlines() if _DIGEST.fullmatch(line)]

@@ -143,44 +143,42 @@ def with_packs(
     path, comparison = comparison_file(path), material.comparison
     if comparison is None:
         raise ValueError("the material is of a run alone")
-    before, _ = _pack("baseline", comparison.baseline, baseline, _beside(path, comparison.baseline_path))
-    beside = pack_around(path) or _beside(path, comparison.candidate_path)
-    now, place = _pack("candidate", comparison.candidate, candidate, beside)
-    missing = [side for side, pack in (("baseline", before), ("candidate", now)) if pack is None]
+    by_side: dict[str, tuple[Pack, str]] = {}
+    for side, run, named, stated in (
+        ("baseline", comparison.baseline, baseline, comparison.baseline_path),
+        ("candidate", comparison.candidate, candidate, comparison.candidate_path),
+    ):
+        beside = pack_around(path) if side == "candidate" else None
+        if beside is None and stated is not None:
+            beside = Path(os.path.normpath(path.parent / stated))
+        place = named or beside
+        if place is None or (named is None and not place.exists()):
+            continue
+        try:
+            pack = open_to_show(place)
+        except AgentEvalError:
+            if named is not None:
+                raise
+            continue
+        if pack.manifest_sha256 == run.manifest_sha256:
+            by_side[side] = pack, str(place)
+        elif named is not None:
+            raise InvalidInput(
+                f"{place} is not the {side} that was compared",
+                remedy=f"Name the pack of run {run.run_id[:200]!r} with --{side}.",
+                file=str(place),
+                field=side,
+            )
+    before, _ = by_side.get("baseline", (None, ""))
+    now, place_of_candidate = by_side.get("candidate", (None, ""))
     return replace(
         material,
         candidate_pack=now,
         baseline_pack=paired(before, now) if before is not None and now is not None else before,
-        place=place,
+        place=place_of_candidate,
         missing=tuple(
             f"The evidence of the {side} is not at hand, so its steps are not shown; --{side} names it."
-            for side in missing
+            for side in ("baseline", "candidate")
+            if side not in by_side
         ),
-    )
-
-
-def _beside(path: Path, relative: str | None) -> Path | None:
-    return None if relative is None else Path(os.path.normpath(path.parent / relative))
-
-
-def _pack(side: str, run: RunReference, named: Path | None, beside: Path | None) -> tuple[Pack | None, str]:
-    """Open the pack of one side; with its path."""
-    place = named or beside
-    if place is None or (named is None and not place.exists()):
-        return None, ""
-    try:
-        pack = open_to_show(place)
-    except AgentEvalError:
-        if named is not None:
-            raise
-        return None, ""
-    if pack.manifest_sha256 == run.manifest_sha256:
-        return pack, str(place)
-    if named is None:
-        return None, ""
-    raise InvalidInput(
-        f"{place} is not the {side} that was compared",
-        remedy=f"Name the pack of run {run.run_id[:200]!r} with --{side}.",
-        file=str(place),
-        field=side,
     )

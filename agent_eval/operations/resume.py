@@ -35,11 +35,17 @@ def refuse_to_lose(output: Output) -> None:
     Packs of recorded traces are replaced: they can be made again at no cost. So are packs of a run in which
     no trial reached the agent.
     """
-    out = output.pack
+    out, registry, names = output.pack, output.registry, list[str]()
     if not may_be_replaced(out) or output.fresh:
         return
-    if name := _registered_as(out, output.registry):
-        what = f"is the pack of the registered baseline {name!r}"
+    if registry.exists():
+        names = [
+            name
+            for name, entry in sorted(RegistryStore(registry).read().baselines.items())
+            if path_from_registry(entry.run_path, registry).resolve() == out.resolve()
+        ]
+    if names:
+        what = f"is the pack of the registered baseline {names[0]!r}"
     elif is_paid_for(out):
         what = "has the evidence of a run of an agent"
     else:
@@ -50,17 +56,6 @@ def refuse_to_lose(output: Output) -> None:
         file=str(out),
         field="out",
     )
-
-
-def _registered_as(out: Path, registry: Path) -> str | None:
-    """Return the name of the baseline whose pack is at `out`."""
-    if not registry.exists():
-        return None
-    place = out.resolve()
-    for name, entry in sorted(RegistryStore(registry).read().baselines.items()):
-        if path_from_registry(entry.run_path, registry).resolve() == place:
-            return name
-    return None
 
 
 def is_paid_for(out: Path) -> bool:
@@ -121,7 +116,16 @@ def open_journal(
     if journal is None:
         return Journal.create(path, {"format": FORMAT, "config": config.to_json()}), config
     try:
-        first_config = _config_of(journal)
+        try:
+            if journal.header["format"] != FORMAT:
+                raise KeyError("format")
+            first_config = RunConfig.model_validate(journal.header["config"])
+        except (KeyError, TypeError, ValidationError):
+            raise InvalidInput(
+                f"{path} is not the journal of a run that this version can resume",
+                remedy="Delete it and run again from the start.",
+                file=str(path),
+            ) from None
         _refuse_other_settings(
             first_config,
             config,
@@ -167,12 +171,7 @@ def _refuse_other_settings(
         return
     hidden = len(differing) - _MOST_DIFFERENCES
     listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
-    raise UsageError(
-        f"cannot resume: {what}: {listed}",
-        remedy=remedy,
-        file=str(file),
-        differences=differing,
-    )
+    raise UsageError(f"cannot resume: {what}: {listed}", remedy=remedy, file=str(file), differences=differing)
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
@@ -182,20 +181,6 @@ def _comparable(config: dict[str, Any]) -> dict[str, Any]:
     # The tree may become dirty by what the agent writes.
     stated = {name: value for name, value in config.items() if name != "git_dirty"}
     return {**stated, "execution_config": execution}
-
-
-def _config_of(journal: Journal) -> RunConfig:
-    header = journal.header
-    try:
-        if header["format"] != FORMAT:
-            raise KeyError("format")
-        return RunConfig.model_validate(header["config"])
-    except (KeyError, TypeError, ValidationError):
-        raise InvalidInput(
-            f"{journal.path} is not the journal of a run that this version can resume",
-            remedy="Delete it and run again from the start.",
-            file=str(journal.path),
-        ) from None
 
 
 def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = "") -> Iterator[str]:

@@ -20,9 +20,11 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
-from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
+from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
+from agent_eval.operations.packs import parse_settings
 from agent_eval.operations.resume import refuse_to_lose
-from agent_eval.storage.json import read_json
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.json import DEFAULT_LIMITS
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, wanted_ids
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from agent_eval.agents.base import Agent, AgentOptions
     from agent_eval.engine.cluster import Cluster
     from agent_eval.evidence.reader import Pack
-    from agent_eval.operations.models import ModelAccess
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
         InvalidInput: The configuration or the case policy is invalid.
     """
     directory = judging.directory
-    configs = read_judge_configs(judging, names)
+    configs = _checked_configs(judging, names)
     if judging.pass_threshold < 100:
         for name in {"strict", "llm"}.intersection(names):
             configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}
@@ -153,7 +154,7 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
         names=names,
         configs=configs,
         case_policy=case_policy(judging.case_policy),
-        model=model_access(judging.llm, environ),
+        model=ModelAccess(judging.llm, environ),
         directory=directory,
         advisory=JudgePlan(advisory.judges, of_advisory or {}, directory=advisory.directory)
         if advisory
@@ -187,7 +188,7 @@ def idle_judges(judging: Judging) -> list[str]:
         InvalidInput: The file cannot be read, or a judge or its configuration is invalid.
     """
     names = judging.judges or DEFAULT_JUDGES
-    configs = read_judge_configs(judging, names)
+    configs = _checked_configs(judging, names)
     if not configs:
         return []
     ids = (judge.judge_id for judge in load_judges(names, configs, directory=judging.directory))
@@ -196,11 +197,19 @@ def idle_judges(judging: Judging) -> list[str]:
 
 
 def configs_of(judging: Judging) -> dict[str, Any]:
-    """Read configurations by judge name: those of the file, and those that are stated."""
-    return {**(read_settings(judging.judge_config) if judging.judge_config else {}), **judging.configs}
+    """Read configurations by judge name: those of the file, JSON or YAML, and those that are stated.
+
+    Raises:
+        InvalidInput: The file cannot be read, or is not an object.
+    """
+    path = judging.judge_config
+    if path is None:
+        return dict(judging.configs)
+    settings = parse_settings(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
+    return {**settings, **judging.configs}
 
 
-def read_judge_configs(judging: Judging, names: Sequence[str]) -> dict[str, Any]:
+def _checked_configs(judging: Judging, names: Sequence[str]) -> dict[str, Any]:
     """Read configurations by judge name, and check them with the judges."""
     configs = configs_of(judging)
     if not configs:
@@ -212,27 +221,6 @@ def read_judge_configs(judging: Judging, names: Sequence[str]) -> dict[str, Any]
             error.details.setdefault("file", str(judging.judge_config))
         raise
     return configs
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Read an object from a JSON file, or from a YAML file if its name ends in .yaml or .yml.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is not an object.
-    """
-    if path.suffix.lower() in (".yaml", ".yml"):
-        from agent_eval.storage.yaml import read_yaml
-
-        settings = read_yaml(path)
-    else:
-        settings = read_json(path)
-    if not isinstance(settings, dict):
-        raise InvalidInput(
-            f"{path} must hold an object, not {type(settings).__name__}",
-            remedy='Write it as {"name": value}.',
-            file=str(path),
-        )
-    return settings
 
 
 def run_config(

@@ -9,19 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from agent_eval.agents.base import Agent, AgentOptions
-from agent_eval.agents.cassette import Cassette
 from agent_eval.agents.catalog import open_agent
 from agent_eval.config.assembly import recorded_fields
-from agent_eval.config.spec import AgentSpec, Judging, RunSpec
-from agent_eval.contracts import (
-    AgentDescription,
-    ExecutionConfig,
-    RunConfig,
-)
-from agent_eval.contracts.execution import AttemptLimits, TrialLimits
+from agent_eval.config.spec import AgentSpec, Judging, Limits, RunSpec
+from agent_eval.contracts import AgentDescription, ExecutionConfig, RunConfig
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
@@ -33,12 +27,7 @@ from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan, written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import Price, priced
-from agent_eval.errors import (
-    NotEvaluable,
-    NothingMeasured,
-    StorageError,
-    UsageError,
-)
+from agent_eval.errors import NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.judges.base import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
@@ -55,7 +44,7 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.models import ModelAccess, go_on_with_rulings, kept_replies, reuse_rulings
+from agent_eval.operations.models import MODEL_JUDGE, ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.resume import (
     LOOP_MODE,
     discard_journal,
@@ -67,7 +56,6 @@ from agent_eval.operations.resume import (
 from agent_eval.operations.run import (
     NO_OVERRIDES,
     Overrides,
-    OwnParts,
     RunResult,
     cluster_of,
     judge_plan,
@@ -130,17 +118,36 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    run = _PreparedRun.prepare(spec, environ, overrides)
-    with closing(run.opened_agent()) as agent:
-        simulation = run.simulation(agent)
+    source, own = overrides.source or open_suite(spec.suite), overrides.own_parts
+    spec = completed(spec, source)
+    asked, pack = spec.agent, spec.output.pack
+    if asked is None:
+        raise ValueError("the specification names no agent")
+    redactor = overrides.redactor_for(spec, environ).with_secrets(*literal_secrets(source))
+    options = with_key(overrides.options or agent_options(asked, environ), asked, source, environ)
+    chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
+    plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
+    reuse_rulings(plan, overrides.baseline)
+    if own is not None:
+        plan = replace(plan, model=own.model)
+    has_begun = pack.exists() or journal_path(pack).exists()
+    if asked.resume and has_begun and isinstance(plan.model, ModelAccess):
+        plan.model.add_to_cassette()
+    run = _PreparedRun(spec, asked, options, chosen, plan, redactor, environ)
+    run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
+    with closing(own.agent if own is not None else open_agent(run.agent_name, options)) as agent:
+        if own is not None:
+            simulation: Simulation | None = Simulation(own.model(), released_prompt())
+        else:
+            simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
         config = run.config(agent, simulation)
-        if (earlier := run.finished(config)) is not None:
+        if (earlier := _finished(spec, asked, config, run_id)) is not None:
             return earlier
-        resume, pack = run.agent_spec.resume, run.spec.output.pack
-        journal, config = open_journal(pack, config, resume=resume, run_id=run.run_id)
+        journal, config = open_journal(pack, config, resume=asked.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
-            go_on_with_rulings(run.plan, _results_in(journal))
-            with kept_replies(run.plan, run.redactor):
+            if isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
+                plan.model.go_on(_results_in(journal))
+            with kept_replies(plan, redactor):
                 execution = _executed(run, agent, simulation, journal, (on_progress, stop))
                 result = _sealed(run, config, execution)
             if not execution.stopped:
@@ -158,10 +165,7 @@ def _results_in(journal: Journal) -> Iterator[Mapping[str, object]]:
 
 @dataclass(frozen=True)
 class _PreparedRun:
-    """A run before anything of it is opened: its specification, completed by the suite, and what follows.
-
-    `own` are the agent and the model that Python code made itself; `run_id` is the requested id.
-    """
+    """A run before anything of it is opened: its specification, completed by the suite, and what follows."""
 
     spec: RunSpec
     agent_spec: AgentSpec
@@ -170,40 +174,10 @@ class _PreparedRun:
     plan: JudgePlan
     redactor: Redactor
     environ: Mapping[str, str]
-    own: OwnParts | None
-
-    @classmethod
-    def prepare(cls, spec: RunSpec, environ: Mapping[str, str], overrides: Overrides) -> Self:
-        source, own = overrides.source or open_suite(spec.suite), overrides.own_parts
-        spec = completed(spec, source)
-        agent = spec.agent
-        if agent is None:
-            raise ValueError("the specification names no agent")
-        redactor = overrides.redactor_for(spec, environ).with_secrets(*literal_secrets(source))
-        options = with_key(overrides.options or agent_options(agent, environ), agent, source, environ)
-        chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
-        plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
-        reuse_rulings(plan, overrides.baseline)
-        if own is not None:
-            plan = replace(plan, model=own.model)
-        has_begun = any(path.exists() for path in (spec.output.pack, journal_path(spec.output.pack)))
-        if agent.resume and has_begun and isinstance(plan.model, ModelAccess):
-            plan.model.add_to_cassette()
-        return cls(spec, agent, options, chosen, plan, redactor, environ, own)
 
     @property
-    def run_id(self) -> str | None:
-        return self.spec.identity.run_id or self.environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-
-    def opened_agent(self) -> Agent:
-        if self.own is not None:
-            return self.own.agent
-        return open_agent(self.agent_spec.called(self.spec.identity.model), self.options)
-
-    def simulation(self, agent: Agent) -> Simulation | None:
-        if self.own is not None:
-            return Simulation(self.own.model(), released_prompt())
-        return simulation_for(self.spec, agent, self.chosen.suite, self.environ, self.plan.model or NoModel())
+    def agent_name(self) -> str:
+        return self.agent_spec.called(self.spec.identity.model)
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
         """Make the record of how the agent is run: all that its verdicts depend on, without secrets."""
@@ -220,76 +194,25 @@ class _PreparedRun:
         config = run_config(self.spec, self.chosen.suite, self.plan, self.environ, execution_config=execution)
         return written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), self.redactor)
 
-    def finished(self, config: RunConfig) -> RunLoopResult | None:
-        """Check what earlier starts left. Returns the result if they have finished this run already."""
-        output, resume = self.spec.output, self.agent_spec.resume
-        may_be_replaced(output.pack)
-        if output.fresh:
-            if resume:
-                raise UsageError(
-                    "--fresh starts over, and --resume continues",
-                    remedy="Give one of the two.",
-                    field="fresh",
-                )
-            discard_journal(output.pack)
-        elif not journal_path(output.pack).exists():
-            pack = finished_run(output.pack, config, run_id=self.run_id) if resume else None
-            if pack is not None:
-                done = pack.summary.total_cases * self.agent_spec.trials
-                progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
-                return RunLoopResult(pack.config, pack.summary, output.pack, "", progress, was_complete=True)
-            refuse_to_lose(output)
-        return None
 
-    def trial(self, agent: Agent, simulation: Simulation | None, cassette: Cassette | None) -> TrialPlan:
-        """Plan a trial on this machine."""
-        asked, commands = self.agent_spec, None
-        if asked.case_commands and not agent.replays:  # the operator allows them; recorded traces have none
-            env = allowed_environment(self.options.environ, self.options.pass_on)
-            commands = CaseCommands(env, cwd=self.options.cwd, seconds=asked.case_command_seconds)
-        return TrialPlan(
-            agent=agent,
-            judges=self.plan.load(),
-            tools=tools_of(asked, cassette, redaction_of(self.redactor)),
-            max_repairs=asked.max_repairs,
-            attempt_limits=self.spec.limits.attempt,
-            limits=self.spec.limits.trial,
-            share_expected_output=asked.share_expected_output,
-            clocks=clock.clocks(self.environ),
-            commands=commands,
-            simulation=simulation,
-            price=partial(priced, read_prices(self.spec.judging.llm.prices)),
-        )
-
-    def execution(
-        self, trial: TrialPlan, cassette: Cassette | None, cluster: Cluster | None
-    ) -> ExecutionPlan:
-        """Plan the trials, here or on a cluster."""
-        elsewhere = None
-        if cluster is not None:
-            remote = RemoteTrials(
-                name=self.agent_spec.called(self.spec.identity.model),
-                agent=self.agent_spec,
-                options=replace(self.options, environ={}),
-                attempt_limits=trial.attempt_limits,
-                limits=trial.limits,
-                plan=self.plan,
-                price=trial.price,
-                redactor=self.redactor,
-                clock=clock.pins(self.environ),
+def _finished(spec: RunSpec, asked: AgentSpec, config: RunConfig, run_id: str | None) -> RunLoopResult | None:
+    """Check what earlier starts left. Returns the result if they have finished this run already."""
+    pack_path = spec.output.pack
+    may_be_replaced(pack_path)
+    if spec.output.fresh:
+        if asked.resume:
+            raise UsageError(
+                "--fresh starts over, and --resume continues", remedy="Give one of the two.", field="fresh"
             )
-            elsewhere = trials_elsewhere(cluster, remote, trial)
-        return ExecutionPlan(
-            trial=trial,
-            trials=self.agent_spec.trials,
-            policy=self.plan.case_policy,
-            parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            limits=self.spec.limits.run,
-            retries=Retries(),
-            redactor=self.redactor,
-            elsewhere=elsewhere,
-            keep_calls=cassette.keep if cassette is not None else lambda _: None,
-        )
+        discard_journal(pack_path)
+    elif not journal_path(pack_path).exists():
+        pack = finished_run(pack_path, config, run_id=run_id) if asked.resume else None
+        if pack is not None:
+            done = pack.summary.total_cases * asked.trials
+            progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
+            return RunLoopResult(pack.config, pack.summary, pack_path, "", progress, was_complete=True)
+        refuse_to_lose(spec.output)
+    return None
 
 
 @contextmanager
@@ -311,16 +234,42 @@ _Watch = tuple[Callable[[RunProgress], None], Callable[[], str]]
 def _executed(
     run: _PreparedRun, agent: Agent, simulation: Simulation | None, journal: Journal, watch: _Watch
 ) -> Execution:
-    """Run the trials that the journal has not, and keep the answers of live tools.
+    """Run the trials that the journal has not, here or on a cluster, and keep the answers of live tools.
 
     After an interruption, the agents' processes are ended.
     """
-    asked, (on_progress, stop) = run.agent_spec, watch
-    cassette = cassette_of(asked, run.options, redaction_of(run.redactor), is_resumed=not journal.is_empty)
-    trial = run.trial(agent, simulation, cassette)
-    closed = closing(trial.commands) if trial.commands is not None else nullcontext()
-    with cluster_of(run.spec.judging) as cluster, closed:
-        plan = run.execution(trial, cassette, cluster)
+    spec, asked, options, (on_progress, stop) = run.spec, run.agent_spec, run.options, watch
+    redacted, commands = redaction_of(run.redactor), None
+    cassette = cassette_of(asked, options, redacted, is_resumed=not journal.is_empty)
+    if asked.case_commands and not agent.replays:  # the operator allows them; recorded traces have none
+        env = allowed_environment(options.environ, options.pass_on)
+        commands = CaseCommands(env, cwd=options.cwd, seconds=asked.case_command_seconds)
+    price = partial(priced, read_prices(spec.judging.llm.prices))
+    trial = TrialPlan(
+        agent=agent,
+        judges=run.plan.load(),
+        tools=tools_of(asked, cassette, redacted),
+        max_repairs=asked.max_repairs,
+        attempt_limits=spec.limits.attempt,
+        limits=spec.limits.trial,
+        share_expected_output=asked.share_expected_output,
+        clocks=clock.clocks(run.environ),
+        commands=commands,
+        simulation=simulation,
+        price=price,
+    )
+    with cluster_of(spec.judging) as cluster, closing(commands) if commands is not None else nullcontext():
+        plan = ExecutionPlan(
+            trial=trial,
+            trials=asked.trials,
+            policy=run.plan.case_policy,
+            parallel=None if asked.parallel == "auto" else asked.parallel,
+            limits=spec.limits.run,
+            retries=Retries(),
+            redactor=run.redactor,
+            elsewhere=_elsewhere(cluster, run, trial) if cluster is not None else None,
+            keep_calls=cassette.keep if cassette is not None else lambda _: None,
+        )
         try:
             done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)
         except NothingMeasured as nothing:
@@ -330,7 +279,7 @@ def _executed(
             raise
     if done.stopped:
         SUPERVISORS.end_children()
-    pack = run.spec.output.pack
+    pack = spec.output.pack
     if done.interrupted and is_complete_pack(pack):
         raise RunInterrupted(
             f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
@@ -367,7 +316,7 @@ def judge_names(judging: Judging) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoteTrials:
+class _RemoteTrials:
     """What a worker needs to run any trial of a run; pickled with each, so it holds no key of a model.
 
     `name` is the agent's; `options` are without environment, since a worker has its own.
@@ -376,38 +325,21 @@ class RemoteTrials:
     name: str
     agent: AgentSpec
     options: AgentOptions
-    attempt_limits: AttemptLimits
-    limits: TrialLimits
+    limits: Limits
     plan: JudgePlan
     price: Price
     redactor: Redactor
     clock: Mapping[str, str]
     run: str = field(default_factory=secrets.token_hex)
 
-    def plan_here(self) -> TrialPlan:
-        """Open the agent and load the judges on this worker."""
-        options = replace(self.options, environ=dict(os.environ))
-        return TrialPlan(
-            agent=open_agent(self.name, options),
-            judges=self.plan.load(),
-            tools=tools_of(self.agent, None, redaction_of(self.redactor)),
-            max_repairs=self.agent.max_repairs,
-            attempt_limits=self.attempt_limits,
-            limits=self.limits,
-            share_expected_output=self.agent.share_expected_output,
-            retry=Retries(),
-            clocks=clock.clocks(self.clock),
-            price=self.price,
-        )
 
-
-def trials_elsewhere(cluster: Cluster, trials: RemoteTrials, here: TrialPlan) -> Elsewhere:
+def _elsewhere(cluster: Cluster, run: _PreparedRun, here: TrialPlan) -> Elsewhere:
     """Have a cluster run trials, which `here` plans for this machine.
 
     Raises:
         UsageError: They need what only this machine has.
     """
-    agent, asks = trials.agent, here.simulation is not None or ask_models(here.judges)
+    agent, asks = run.agent_spec, here.simulation is not None or ask_models(here.judges)
     if agent.tools or agent.cassette or here.commands is not None or asks:
         raise UsageError(
             "live tools, recordings of them, commands of cases, simulated users and judges that are models "
@@ -415,6 +347,16 @@ def trials_elsewhere(cluster: Cluster, trials: RemoteTrials, here: TrialPlan) ->
             remedy="Leave out --executor, or what needs this machine.",
             field="executor",
         )
+    trials = _RemoteTrials(
+        name=run.agent_name,
+        agent=agent,
+        options=replace(run.options, environ={}),
+        limits=run.spec.limits,
+        plan=run.plan,
+        price=here.price,
+        redactor=run.redactor,
+        clock=clock.pins(run.environ),
+    )
     return Elsewhere(cluster, partial(_run_trial, trials))
 
 
@@ -423,7 +365,7 @@ _opening = threading.Lock()
 
 
 def _run_trial(
-    trials: RemoteTrials, raw: Mapping[str, Any], number: TrialNumber, versions: Mapping[str, str | None]
+    trials: _RemoteTrials, raw: Mapping[str, Any], number: TrialNumber, versions: Mapping[str, str | None]
 ) -> FinishedTrial | None:
     """Run a trial on a worker, which keeps the agent of its latest run open."""
     refuse_other_versions(versions)
@@ -431,6 +373,17 @@ def _run_trial(
         if trials.run not in _plans:
             while _plans:
                 _plans.popitem()[1].agent.close()
-            _plans[trials.run] = trials.plan_here()
+            _plans[trials.run] = TrialPlan(
+                agent=open_agent(trials.name, replace(trials.options, environ=dict(os.environ))),
+                judges=trials.plan.load(),
+                tools=tools_of(trials.agent, None, redaction_of(trials.redactor)),
+                max_repairs=trials.agent.max_repairs,
+                attempt_limits=trials.limits.attempt,
+                limits=trials.limits.trial,
+                share_expected_output=trials.agent.share_expected_output,
+                retry=Retries(),
+                clocks=clock.clocks(trials.clock),
+                price=trials.price,
+            )
         plan = _plans[trials.run]
     return record_trial(raw, number, plan, trials.redactor)

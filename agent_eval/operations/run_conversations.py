@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.adapter import AdapterAgent, AdapterModel, AgentAdapter
-from agent_eval.agents.base import Agent
 from agent_eval.comparison.conversations import CRITERIA_OF, spoken_texts
 from agent_eval.config.spec import AgentSpec, Judging, LlmSpec, Output, RunSpec
-from agent_eval.contracts import Case, CaseResultRow, VerdictRow
+from agent_eval.contracts import Case, VerdictRow
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.conversation import AUI, conversation_end, executed_workflows, has_error_answer
 from agent_eval.contracts.conversation_result import (
@@ -29,7 +29,6 @@ from agent_eval.contracts.conversation_result import (
 from agent_eval.contracts.trace import Trace, TraceTurn
 from agent_eval.contracts.verdict import TrialResultRow
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.reader import Pack
 from agent_eval.models.base import Model
 from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.packs import open_run
@@ -77,6 +76,18 @@ def run_suite(
     """
     options = options or SuiteOptions()
     source = _opened(suite)
+    document = source.document
+    if not isinstance(document, AuiDocument):
+        raise InvalidInput(
+            f"{suite} is a suite of cases, and run_suite is for suites of conversations",
+            remedy="Run it with agent_eval.operations.run_agent.run_agent.",
+            file=str(suite),
+        )
+    if (named := document.agent) is None:
+        raise ValueError("the suite names no agent")
+    key = ""
+    with suppress(UsageError):  # the adapter has its own
+        key = named.resolved_key(os.environ)
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as scratch:
         pack = options.pack or Path(scratch) / "pack"
         spec = RunSpec(
@@ -87,7 +98,8 @@ def run_suite(
             agent=AgentSpec(name=ADAPTER, trials=options.loops, parallel=options.parallel),
             judging=Judging(llm=LlmSpec(provider=ADAPTER)),
         )
-        own_parts = OwnParts(_agent(adapter, source), _AdapterAccess(adapter, source))
+        agent = AdapterAgent(adapter, named.agent_id, key, named.model)
+        own_parts = OwnParts(agent, _AdapterAccess(adapter, document))
         run_agent(spec, environ=os.environ, overrides=Overrides(source=source, own_parts=own_parts))
         result = conversation_results(pack)
     return result if options.pack is not None else result.model_copy(update={"pack": None})
@@ -99,36 +111,15 @@ def _opened(suite: Mapping[str, Any] | str | Path) -> SuiteSource:
         for problem in document.problems:
             raise problem.to_error("the suite", more=0)
         return SuiteSource(document, parse_header(document.raw_header, "the suite", None))
-    name = str(suite)
-    source = open_suite(bundled_suite(name) if is_bundled_name(name) else Path(suite))
-    if not isinstance(source.document, AuiDocument):
-        raise InvalidInput(
-            f"{name} is a suite of cases, and run_suite is for suites of conversations",
-            remedy="Run it with agent_eval.operations.run_agent.run_agent.",
-            file=name,
-        )
-    return source
-
-
-def _agent(adapter: AgentAdapter, source: SuiteSource) -> Agent:
-    named = source.document.agent if isinstance(source.document, AuiDocument) else None
-    if named is None:
-        raise ValueError("the suite names no agent")
-    try:
-        key = named.resolved_key(os.environ)
-    except UsageError:
-        key = ""  # the adapter has its own
-    return AdapterAgent(adapter, named.agent_id, key, named.model)
+    return open_suite(bundled_suite(str(suite)) if is_bundled_name(str(suite)) else Path(suite))
 
 
 class _AdapterAccess(ModelAccess):
     """The model of an adapter, as a run takes models."""
 
-    def __init__(self, adapter: AgentAdapter, source: SuiteSource) -> None:
+    def __init__(self, adapter: AgentAdapter, document: AuiDocument) -> None:
         super().__init__(LlmSpec(provider=ADAPTER), {})
-        document = source.document
-        judge = document.judge_model if isinstance(document, AuiDocument) else None
-        self._adapted = AdapterModel(adapter, judge or "")
+        self._adapted = AdapterModel(adapter, document.judge_model or "")
 
     @override
     def describe(self) -> dict[str, Any]:
@@ -146,46 +137,34 @@ def conversation_results(pack: Path) -> SuiteResult:
         EvidenceError: The pack is not whole.
     """
     opened = open_run(pack)
-    config = opened.config
-    described = config.execution_config.agent if config.execution_config is not None else None
+    config, described = opened.config, opened.config.execution_config.agent
     tests: list[ConversationResult] = []
     judging: dict[str, float] = {}
+    model: dict[str, Any] = {}  # what the evidence says of the model that judged
     for row in opened.results():
-        tests += _conversations(opened, row, judging)
+        trials: Sequence[TrialResultRow] = row.get("trials") or [row]
+        for number, trial in enumerate(trials):
+            for verdict in trial["verdicts"]:
+                spent = verdict["evidence"].get("judging")
+                for name, amount in spent.items() if isinstance(spent, Mapping) else ():
+                    if isinstance(amount, (int, float)):
+                        judging[name] = judging.get(name, 0) + amount
+            tests.append(_conversation(opened.trajectory(row["case_id"], number), trial, number + 1))
+        for verdict in row["verdicts"]:
+            if verdict["judge_id"] == "llm" and isinstance(verdict["evidence"].get("judge"), dict):
+                model = model or dict(verdict["evidence"]["judge"])
     result = SuiteResult(
         suite=config.dataset_id,
         run_id=config.run_id,
         started_at=config.started_at,
         agent=described.to_json() if described is not None else {},
-        judge=_judge(opened),
+        judge=model,
         pack=str(pack),
         loops=max((test.loop for test in tests), default=1),
         judging=judging,
         tests=tests,
     )
     return with_scores(result)
-
-
-def _judge(pack: Pack) -> dict[str, Any]:
-    """Return what the evidence says of the model that judged; nothing if none did."""
-    for row in pack.results():
-        for verdict in row["verdicts"]:
-            if verdict["judge_id"] == "llm" and isinstance(verdict["evidence"].get("judge"), dict):
-                return dict(verdict["evidence"]["judge"])
-    return {}
-
-
-def _conversations(pack: Pack, row: CaseResultRow, judging: dict[str, float]) -> Iterator[ConversationResult]:
-    """Yield the conversations of a test, one for each trial."""
-    trials: Sequence[TrialResultRow] = row.get("trials") or [row]
-    for number, trial in enumerate(trials):
-        recorded = pack.trajectory(row["case_id"], number)
-        for verdict in trial["verdicts"]:
-            spent = verdict["evidence"].get("judging")
-            for name, amount in spent.items() if isinstance(spent, Mapping) else ():
-                if isinstance(amount, (int, float)):
-                    judging[name] = judging.get(name, 0) + amount
-        yield _conversation(recorded, trial, number + 1)
 
 
 def _conversation(case: Case, trial: TrialResultRow, loop: int) -> ConversationResult:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, log
 from pathlib import Path
 from statistics import pstdev
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 
 from agent_eval.comparison.facts import trials_of
 from agent_eval.config.spec import AgentSpec, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import Case, Outcome
+from agent_eval.contracts import Outcome
 from agent_eval.contracts.trials import (
     CaseStability,
     ShareInterval,
@@ -23,18 +22,15 @@ from agent_eval.contracts.trials import (
 )
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import judge, refuse_unjudgeable
-from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
-from agent_eval.evidence.derived import write_output
+from agent_eval.errors import NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.gate.statistics import wilson
-from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.resume import LOOP_MODE
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import judge_names, run_agent
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, refuse_unjudged, refuse_unreachable
-from agent_eval.storage.json import dumps
-from agent_eval.suites.reader import SuiteSource, open_suite
+from agent_eval.suites.reader import open_suite
 from agent_eval.suites.select import choose, refuse_duplicates
 from agent_eval.text.escape import one_line
 
@@ -158,8 +154,6 @@ def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
 
 
 RECORDED_MODE = "trace_score"
-FEWEST_RUNS = 2
-NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,22 +172,7 @@ class StabilityRequest:
     out: Path | None = None
 
 
-@dataclass(frozen=True)
-class StabilityResult:
-    """A report, and the file it was written to; None if it was not written."""
-
-    report: StabilityReport
-    path: Path | None
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Exit code of the command."""
-        return ExitCode.NO if self.report.flaky_case_ids else ExitCode.OK
-
-
-def check_recorded(
-    request: StabilityRequest, *, environ: Mapping[str, str] = NO_ENVIRONMENT
-) -> StabilityResult:
+def check_recorded(request: StabilityRequest, *, environ: Mapping[str, str]) -> StabilityReport:
     """Judge the recorded trials of every case.
 
     A case that was recorded once is judged `runs` times. That shows whether its judges are deterministic, but
@@ -202,18 +181,18 @@ def check_recorded(
     Raises:
         InvalidInput: Suite, judge or configuration is invalid.
         NotEvaluable: No case could be judged.
-        NothingMeasured: There is no case, or no judge had anything to judge.
-        UsageError: Fewer than two runs are requested.
+        NothingMeasured: There is no case, no judge had anything to judge, or one run of it is requested.
     """
-    _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
     judging = _asked_anew(request.judging)
     plan = judge_plan(judging, judging.judges or DEFAULT_JUDGES, environ)
     judges = plan.load()
     trials: dict[str, list[TrialOutcome]] = {}
-    recorded_once = 0
-    measured, error = False, ""
-    for case in _cases(source, judges):
+    ids: list[str] = []
+    recorded_once, measured, error = 0, False, ""
+    for raw_case, case in (read for shard in source.shards for read in source.read(shard)):
+        ids.append(case.case_id)
+        refuse_unjudgeable(judges, raw_case, case, source.path)
         recorded = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else []
         results = [judge(judges, trial, trial.recorded) for trial in recorded or [case] * request.runs]
         recorded_once += not case.trials
@@ -222,6 +201,7 @@ def check_recorded(
         errors = (each.reason for row in results for each in row.verdicts if each.outcome is Outcome.ERROR)
         error = error or one_line(next(errors, ""), limit=200).rstrip(".")
         trials[case.case_id] = [_outcome(result.outcome, result.hard_failed) for result in results]
+    refuse_duplicates(source, ids)
     if error and not measured:
         raise NotEvaluable(
             f"No case of `{request.suite}` could be judged: {error}.",
@@ -234,12 +214,8 @@ def check_recorded(
             remedy="Add cases, or name judges that apply to them.",
             file=str(request.suite),
         )
-    report = stability(
-        trials,
-        dataset_id=source.header.dataset_id,
-        execution_mode=RECORDED_MODE,
-        judge_names=plan.names,
-    )
+    dataset_id = source.header.dataset_id
+    report = stability(trials, dataset_id=dataset_id, execution_mode=RECORDED_MODE, judge_names=plan.names)
     if recorded_once:
         note = (
             f"{recorded_once} of {len(trials)} cases were recorded once: their trace was judged "
@@ -247,34 +223,32 @@ def check_recorded(
             "an agent to run."
         )
         report = report.model_copy(update={"notes": [note]})
-    return _written(report, request)
+    return report
 
 
 def check_agent(
     request: StabilityRequest,
+    agent: AgentSpec,
     *,
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
-) -> StabilityResult:
+) -> StabilityReport:
     """Run an agent over the suite, each case several times, and report on the trials.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended the run early.
-        UsageError: Fewer than two runs are requested, or an earlier check is to be resumed.
+        UsageError: An earlier check is to be resumed.
     """
-    _refuse_too_few(request.runs)
-    if request.agent is None:
-        raise ValueError("the request names no agent")
-    if request.agent.resume:
+    if agent.resume:
         raise UsageError("a check of stability is not resumed", remedy="Leave out --resume.", field="resume")
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
         run = RunSpec(
             suite=request.suite,
             output=Output(pack=Path(directory) / "pack", layout="compact"),
             cases=request.cases,
-            agent=replace(request.agent, trials=request.runs),
+            agent=replace(agent, trials=request.runs),
             judging=_asked_anew(request.judging),
             limits=request.limits,
         )
@@ -292,13 +266,8 @@ def check_agent(
             row["case_id"]: [_outcome(trial["outcome"], trial["hard_failed"]) for trial in trials_of(row)]
             for row in pack.results()
         }
-    report = stability(
-        trials,
-        dataset_id=result.config.dataset_id,
-        execution_mode=LOOP_MODE,
-        judge_names=judge_names(request.judging),
-    )
-    return _written(report, request)
+    names, dataset_id = judge_names(request.judging), result.config.dataset_id
+    return stability(trials, dataset_id=dataset_id, execution_mode=LOOP_MODE, judge_names=names)
 
 
 def _asked_anew(judging: Judging) -> Judging:
@@ -308,30 +277,5 @@ def _asked_anew(judging: Judging) -> Judging:
     return replace(judging, llm=replace(judging.llm, cassette_mode="record"))
 
 
-def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
-    ids: list[str] = []
-    for shard in source.shards:
-        for raw_case, case in source.read(shard):
-            ids.append(case.case_id)
-            refuse_unjudgeable(judges, raw_case, case, source.path)
-            yield case
-    refuse_duplicates(source, ids)
-
-
 def _outcome(outcome: str, hard_failed: bool) -> TrialOutcome:
     return TrialOutcome(outcome == Outcome.PASSED, hard_failed, judged=outcome != Outcome.SKIPPED)
-
-
-def _refuse_too_few(runs: int) -> None:
-    if runs < FEWEST_RUNS:
-        raise UsageError(
-            f"{runs} run cannot disagree with itself",
-            remedy=f"Ask for at least {FEWEST_RUNS} with --runs.",
-            field="runs",
-        )
-
-
-def _written(report: StabilityReport, request: StabilityRequest) -> StabilityResult:
-    if request.out is not None:
-        write_output(request.out, dumps(report.to_json(), indent=True))
-    return StabilityResult(report, request.out)

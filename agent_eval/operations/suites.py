@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agent_eval.contracts import SCHEMA_VERSION, Case
+from agent_eval.contracts import SCHEMA_VERSION, Case, TokenUsage
+from agent_eval.contracts.aui import AuiTest, LlmEvaluation
+from agent_eval.engine.usage import AGENT, JUDGES, USERS
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.judges.base import Judge, quoted
 from agent_eval.judges.catalog import DEFAULT_JUDGES, judges_of_metadata, load_judges, validate_case
-from agent_eval.storage.atomic import write_file
-from agent_eval.storage.json import dumps
-from agent_eval.suites.migrate import migrate_to
-from agent_eval.suites.reader import read_payload
-from agent_eval.suites.validate import Check, ValidationReport, validate_suite
-from agent_eval.text.escape import shell_word
-
-if TYPE_CHECKING:
-    from agent_eval.benchmarks.generate import SuiteRequest
-from collections import Counter
-from collections.abc import Collection, Sequence
-
-from agent_eval.contracts import TokenUsage
-from agent_eval.contracts.aui import AuiTest, LlmEvaluation
-from agent_eval.engine.usage import AGENT, JUDGES, USERS
 from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 from agent_eval.models.usage import AnswerFacts, Prices, cost_of, read_prices
+from agent_eval.storage.atomic import write_file
+from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
-from agent_eval.suites.reader import open_suite
+from agent_eval.suites.migrate import migrate_to
+from agent_eval.suites.reader import open_suite, read_payload
 from agent_eval.suites.select import wanted_ids
-
-GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
-
-
-@dataclass(frozen=True)
-class Migration:
-    """A migrated suite, and the validation of the result. Returned by `migrate_suite`."""
-
-    source: Path
-    target: Path
-    version: str
-    validation: ValidationReport
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the command prints, as JSON values."""
-        return {
-            "input": str(self.source),
-            "output": str(self.target),
-            "schema_version": self.version,
-            "validation": self.validation.to_json(),
-        }
+from agent_eval.suites.validate import Check, ValidationReport, validate_suite
 
 
 def refused_by_judges(case: Case) -> Iterator[Check]:
@@ -85,8 +55,8 @@ def _judges() -> tuple[list[Judge], list[tuple[str, Judge]]]:
     return load_judges(DEFAULT_JUDGES), judges_of_metadata()
 
 
-def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> Migration:
-    """Write a suite in a schema version, as JSON or JSON Lines by the target's ending.
+def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> ValidationReport:
+    """Write a suite in a schema version, as JSON or JSON Lines by the target's ending; validate the result.
 
     Raises:
         InvalidInput: The source is not a suite that can be migrated, or has what the version cannot hold.
@@ -99,7 +69,7 @@ def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> 
         error.details.setdefault("file", str(source))
         raise
     write_suite(target, migrated)
-    return Migration(source, target, version, validate_suite(target))
+    return validate_suite(target)
 
 
 def refuse_ending(target: Path, option: str) -> None:
@@ -119,32 +89,6 @@ def write_suite(target: Path, payload: Mapping[str, Any]) -> None:
         return
     header = {name: value for name, value in payload.items() if name != "cases"}
     write_file(target, b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"])))
-
-
-def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
-    """Generate a suite and write it; return what the command prints.
-
-    Overwrites the file `out`; a `.jsonl` has a line for the header and one for each case.
-
-    Raises:
-        UsageError: The file would be neither `.json` nor `.jsonl`.
-    """
-    from agent_eval.benchmarks.generate import generate_suite
-
-    refuse_ending(out, "--out")
-    suite = generate_suite(request)
-    about = suite["metadata"]["benchmark"]
-    write_suite(out, suite)
-    agent = [] if any("trace" in case for case in suite["cases"]) else ["--agent", GOOD_AGENT]
-    command = ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]
-    return {
-        "output": str(out),
-        "dataset_id": suite["dataset_id"],
-        "cases": len(suite["cases"]),
-        "scenarios": about["scenarios"],
-        "traps": sum(about["traps"].values()),
-        "next": " ".join(map(shell_word, command)),
-    }
 
 
 TOKENS_OF_TURN = 150

@@ -1,4 +1,4 @@
-"""Who vouches for a pack: keys, `attest`, `verify`, and packs that are opened only if one holds.
+"""Who vouches for a pack: `attest`, `verify`, and packs that are opened only if one holds.
 
 An attestation is verified against the bytes of manifest.json that the pack is then opened with, and the pack
 that was opened is handed on. Nothing is verified in one place and read again in another.
@@ -6,7 +6,6 @@ that was opened is handed on. Nothing is verified in one place and read again in
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +18,18 @@ from agent_eval.attestations.dsse import (
     UntrustedPack,
     sign_bundle,
 )
-from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind, Trust, Verified, admit
+from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, SigningKey, read_public_key
 from agent_eval.attestations.predicates import (
     GATE_FIELD,
     check_result,
     gate_predicate,
-    gate_statement,
     result_predicate,
-    result_statement,
+    subjects_of,
 )
 from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
-from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, Watch, refuse_incomplete
@@ -45,40 +43,11 @@ from agent_eval.operations.packs import (
     open_run,
     outcomes_of,
 )
-from agent_eval.storage.atomic import write_private
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 
 COMPARISON, DECISION = DEFAULT_PATH_IN_PACK.as_posix(), DECISION_IN_PACK.as_posix()
 """Paths of the comparison, and of the decision on it, within the candidate's pack."""
-
-
-@dataclass(frozen=True)
-class KeyPair:
-    """A new pair of keys and its files. Returned by `make_keys`."""
-
-    private: Path
-    public: Path
-    key_id: str
-
-
-def make_keys(out: Path) -> KeyPair:
-    """Make an ECDSA P-256 key pair: the private key at `out` (mode 0600), the public one beside it.
-
-    Raises:
-        UsageError: One of the two files exists; none is overwritten.
-    """
-    key = SigningKey.generate()
-    public = out.with_name(f"{out.name}.pub")
-    if os.path.lexists(public):
-        raise UsageError(f"{public} exists and is not overwritten", remedy="Choose another name with --out.")
-    write_private(out, key.pem())
-    try:
-        write_output(public, key.public.pem)
-    except AgentEvalError:
-        out.unlink(missing_ok=True)  # half a pair would keep the name from being used again
-        raise
-    return KeyPair(out, public, key.public.key_id)
 
 
 @dataclass(frozen=True)
@@ -96,36 +65,6 @@ class Signer:
         return "none" if self.secret is None else "shared secret"
 
 
-@dataclass(frozen=True)
-class Attested:
-    """What `attest` wrote.
-
-    Attributes:
-        manifest_sha256: Digest of the manifest that the statements are about.
-        gate_passed: Whether there is also a statement that the gate passed.
-        paths: Files that were written, relative to the pack.
-    """
-
-    pack: Path
-    manifest_sha256: str
-    result: str
-    gate_passed: bool
-    paths: tuple[str, ...]
-    signer: Signer
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the command prints, as JSON values."""
-        return {
-            "pack": str(self.pack),
-            "manifest_sha256": self.manifest_sha256,
-            "result": self.result,
-            "gate_passed": self.gate_passed,
-            "integrity": self.signer.integrity,
-            "key_id": self.signer.key.public.key_id if self.signer.key is not None else None,
-            "files": list(self.paths),
-        }
-
-
 def attest(
     path: Path,
     signer: Signer,
@@ -133,8 +72,10 @@ def attest(
     decision: Path | None = None,
     url: str | None = None,
     environ: Mapping[str, str],
-) -> Attested:
+) -> dict[str, Any]:
     """Verify a pack, and write what its run and its gate found below `attestations/`.
+
+    Returns what the command prints, as JSON values.
 
     Args:
         signer: Key, shared secret, or neither for a signer that makes the statement itself.
@@ -165,7 +106,7 @@ def attest_opened(
     gate: dict[str, Any] | None,
     url: str | None = None,
     environ: Mapping[str, str],
-) -> Attested:
+) -> dict[str, Any]:
     """Write the attestations of a pack that is open, and of the decision that was made on it in memory.
 
     `gate` is the predicate from `gate_predicate`; None unless the gate passed.
@@ -176,9 +117,10 @@ def attest_opened(
     """
     refuse_incomplete(pack.name, pack.manifest)
     result = result_predicate(pack.config, outcomes_of(pack), url=url)
-    statements = {RESULT: result_statement(pack.manifest_sha256, pack.config, result)}
+    subjects = subjects_of(pack.manifest_sha256, pack.config)
+    statements = {RESULT: Statement(subjects, RESULT.predicate_type, result)}
     if gate is not None:
-        statements[GATE] = gate_statement(pack.manifest_sha256, pack.config, gate)
+        statements[GATE] = Statement(subjects, GATE.predicate_type, gate)
     redactor = redactor_for(environ)
     for statement in statements.values():
         if redactor.finds(statement.encode()):
@@ -187,15 +129,27 @@ def attest_opened(
                 remedy="Make the run again with that variable set, so that its evidence is redacted.",
                 file=str(path),
             )
-    paths = [name for kind, statement in statements.items() for name in _write(path, kind, statement, signer)]
-    return Attested(
-        pack=path,
-        manifest_sha256=pack.manifest_sha256,
-        result=result["result"],
-        gate_passed=GATE in statements,
-        paths=tuple(paths),
-        signer=signer,
-    )
+    paths: list[str] = []
+    for kind, statement in statements.items():
+        payload = statement.encode()
+        files = {kind.predicate: dumps(dict(statement.predicate), indent=True)}
+        if signer.secret is not None:
+            envelope = Envelope.authenticated(payload, signer.secret)
+            files[kind.mac] = dumps(envelope.to_json(), indent=True)
+        if signer.key is not None:
+            files[kind.bundle] = sign_bundle(payload, signer.key)
+        for name, data in files.items():
+            write_output(path / name, data)
+        paths += files
+    return {
+        "pack": str(path),
+        "manifest_sha256": pack.manifest_sha256,
+        "result": result["result"],
+        "gate_passed": GATE in statements,
+        "integrity": signer.integrity,
+        "key_id": signer.key.public.key_id if signer.key is not None else None,
+        "files": paths,
+    }
 
 
 def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
@@ -223,19 +177,6 @@ def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
             file=source,
         )
     return gate_predicate(pack.config, decided, sha256_bytes(data))
-
-
-def _write(pack: Path, kind: Kind, statement: Statement, signer: Signer) -> list[str]:
-    payload = statement.encode()
-    files = {kind.predicate: dumps(dict(statement.predicate), indent=True)}
-    if signer.secret is not None:
-        envelope = Envelope.authenticated(payload, signer.secret)
-        files[kind.mac] = dumps(envelope.to_json(), indent=True)
-    if signer.key is not None:
-        files[kind.bundle] = sign_bundle(payload, signer.key)
-    for name, data in files.items():
-        write_output(pack / name, data)
-    return list(files)
 
 
 @dataclass
@@ -299,34 +240,13 @@ class Admission:
 class TrustedPack:
     """A pack that was admitted, and the statements that vouch for it. Returned by `open_trusted`."""
 
-    path: Path
     pack: Pack
     verified: tuple[Verified, ...]
-    trust: Trust
 
     @property
     def key_id(self) -> str:
         """Id of the key that signed the result; empty without a verified signature."""
         return next((each.key_id for each in self.verified if each.key_id), "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `verify` prints, as JSON values."""
-        manifest = self.pack.manifest
-        predicate: Mapping[str, Any] = next(
-            (each.statement.predicate for each in self.verified if each.kind is RESULT), {}
-        )
-        return {
-            "verified": True,
-            "pack": str(self.path),
-            "run_id": manifest.run_id,
-            "dataset_id": manifest.dataset_id,
-            "git_commit": self.pack.config.git_commit,
-            "manifest_sha256": self.pack.manifest_sha256,
-            "integrity": self.trust.integrity,
-            "key_id": self.key_id or None,
-            "result": predicate.get("result"),
-            "attestations": [{"file": each.path, "kind": each.kind.name} for each in self.verified],
-        }
 
 
 def open_trusted(
@@ -346,7 +266,7 @@ def open_trusted(
     admission = Admission(trust, detached)
     pack = open_run(path, admit=admission, watch=watch)
     refuse_incomplete(pack.name, pack.manifest)
-    return TrustedPack(path, pack, admission.check(pack), trust)
+    return TrustedPack(pack, admission.check(pack))
 
 
 @dataclass(frozen=True)

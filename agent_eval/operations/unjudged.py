@@ -34,7 +34,14 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
     """
     if not _is_unjudged(summary):
         return ""
-    reasons = Counter(_reason(row) for row in results if row["outcome"] == Outcome.ERROR)
+    reasons: Counter[str] = Counter()
+    for row in results:
+        if row["outcome"] == Outcome.ERROR:
+            # The first error; that of the agent's run first, from which others may follow.
+            errors = [verdict for verdict in _verdicts(row) if verdict["outcome"] == Outcome.ERROR]
+            errors.sort(key=lambda verdict: verdict["judge_id"] != EXECUTION)
+            reason = errors[0]["reason"] if errors else "no verdict"
+            reasons[one_line(reason, limit=_REASON_LIMIT).rstrip(".")] += 1
     [(reason, number)] = reasons.most_common(1)
     affected = "" if number == summary.total_cases else f" (in {of_all(number, summary.total_cases, 'case')})"
     return f"No case of `{one_line(name, limit=_REASON_LIMIT)}` could be judged: {reason}{affected}."
@@ -114,10 +121,3 @@ def _is_unjudged(summary: RunSummary) -> bool:
 def _verdicts(row: CaseResultRow) -> Iterator[Mapping[str, Any]]:
     for trial in row.get("trials") or [row]:
         yield from trial["verdicts"]
-
-
-def _reason(row: CaseResultRow) -> str:
-    """Take the reason of the first error; that of the agent's run first, from which others may follow."""
-    errors = [verdict for verdict in _verdicts(row) if verdict["outcome"] == Outcome.ERROR]
-    errors.sort(key=lambda verdict: verdict["judge_id"] != EXECUTION)
-    return one_line(errors[0]["reason"], limit=_REASON_LIMIT).rstrip(".") if errors else "no verdict"

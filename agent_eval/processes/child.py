@@ -371,9 +371,7 @@ class Program:
         """Kill a supervisor that does not answer, and with it the program."""
         if self._link is not None:
             self._link.destroy()
-            self._link = None
-        for descriptor in list(self._open):
-            self.close_pipe(descriptor)
+        self.abandon()
 
     def abandon(self) -> None:
         """Close the pipes, and have a program that still runs ended, without waiting for that."""

@@ -165,8 +165,20 @@ class SharedChild:
             self._thread.join()
 
     def _serve(self) -> None:
+        stdout, poll, has_exited = self._program.stdout, select.poll(), False
+        for descriptor in (stdout.descriptor, self._program.fileno()):
+            poll.register(descriptor, select.POLLIN)
         try:
-            self._read_lines()
+            while not has_exited:
+                has_exited = self._program.fileno() in [descriptor for descriptor, _ in poll.poll()]
+                while stdout.read():
+                    *lines, stdout.data = stdout.data.split(b"\n")
+                    for line in lines:
+                        self._on_line(bytes(line))
+                    if stdout.exceeds_limit:
+                        raise ValueError(too_much_in_words(stdout))
+                if not stdout.is_open and not has_exited:
+                    raise ValueError("closed its standard output")
         except Exception:  # it wrote what is no answer
             self._program.kill()
         status: int | None = None
@@ -175,18 +187,3 @@ class SharedChild:
         with self._writing:
             self._program.abandon()
         self._on_end(status)
-
-    def _read_lines(self) -> None:
-        stdout, poll, has_exited = self._program.stdout, select.poll(), False
-        for descriptor in (stdout.descriptor, self._program.fileno()):
-            poll.register(descriptor, select.POLLIN)
-        while not has_exited:
-            has_exited = self._program.fileno() in [descriptor for descriptor, _ in poll.poll()]
-            while stdout.read():
-                *lines, stdout.data = stdout.data.split(b"\n")
-                for line in lines:
-                    self._on_line(bytes(line))
-                if stdout.exceeds_limit:
-                    raise ValueError(too_much_in_words(stdout))
-            if not stdout.is_open and not has_exited:
-                raise ValueError("closed its standard output")

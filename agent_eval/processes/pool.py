@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from agent_eval.errors import NotEvaluable
 from agent_eval.processes.supervisor import KILL, LENGTH, PROCESS_ID, REPLY, RUN, SWEEP_SECONDS
@@ -127,7 +126,7 @@ class SupervisorLink:
 
 
 class Supervisors:
-    """A nursery with its supervisors. Safe to use from many threads; a context manager."""
+    """A nursery with its supervisors. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -181,7 +180,11 @@ class Supervisors:
         if requests is not None:
             requests.close()
         if nursery is not None:
-            _wait_for(nursery)
+            try:
+                nursery.wait(3 * SWEEP_SECONDS)
+            except subprocess.TimeoutExpired:  # pragma: no cover - stopped, or the machine is overloaded
+                nursery.kill()
+                nursery.wait()
         self._closing = False
 
     def forget(self) -> None:
@@ -194,17 +197,12 @@ class Supervisors:
             self._nursery.returncode = 0  # not this process's child, so there is nothing to wait for
         self.__init__()  # type: ignore[misc]
 
-    def __enter__(self) -> Supervisors:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _new(self) -> SupervisorLink:
         for _ in range(2):
-            nursery, requests = self._ensure_nursery()
+            with self._lock:
+                if self._nursery is None or self._requests is None:
+                    self._nursery, self._requests = _start_nursery()
+                nursery, requests = self._nursery, self._requests
             own_end, supervisor_end = socket.socketpair()
             try:
                 with supervisor_end:
@@ -212,28 +210,17 @@ class Supervisors:
                 return SupervisorLink(own_end)
             except (OSError, SupervisorLost):
                 own_end.close()
-                self._abandon(nursery)
+                with self._lock:
+                    if self._nursery is not nursery:
+                        continue  # another thread has ended it already
+                    requests.close()
+                    self._nursery = self._requests = None
+                nursery.kill()  # it does not work; the next supervisor starts another one
+                nursery.wait()
         raise NotEvaluable(
             "no process can be started: the process that supervises them does not answer",
             remedy="Check the limits on processes and memory (ulimit -u, ulimit -v), and try again.",
         )
-
-    def _ensure_nursery(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        with self._lock:
-            if self._nursery is None or self._requests is None:
-                self._nursery, self._requests = _start_nursery()
-            return self._nursery, self._requests
-
-    def _abandon(self, nursery: subprocess.Popen[bytes]) -> None:
-        """Kill a nursery that does not work; the next supervisor starts another one."""
-        with self._lock:
-            if self._nursery is not nursery:
-                return  # another thread has done so already
-            assert self._requests is not None
-            self._requests.close()
-            self._nursery = self._requests = None
-        nursery.kill()
-        nursery.wait()
 
 
 def _start_nursery() -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -250,14 +237,6 @@ def _start_nursery() -> tuple[subprocess.Popen[bytes], socket.socket]:
             pass_fds=[nursery_end.fileno()],
         )
     return nursery, own_end
-
-
-def _wait_for(nursery: subprocess.Popen[bytes]) -> None:
-    try:
-        nursery.wait(3 * SWEEP_SECONDS)
-    except subprocess.TimeoutExpired:  # pragma: no cover - it was stopped, or the machine is overloaded
-        nursery.kill()
-        nursery.wait()
 
 
 SUPERVISORS = Supervisors()

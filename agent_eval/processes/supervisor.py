@@ -60,21 +60,11 @@ def _receive(connection: socket.socket, max_descriptors: int) -> tuple[bytes, li
 
 def _children() -> list[int]:
     """Return the process ids of this process's children. May miss some while processes start and end."""
-    own_pid = os.getpid()
-    try:
-        with open(f"/proc/{own_pid}/task/{own_pid}/children", "rb") as listing:
-            return [int(word) for word in listing.read().split()]
-    except OSError:
-        return _children_by_scan(own_pid)
-
-
-def _children_by_scan(own_pid: int) -> list[int]:
-    """Find children on kernels that do not list them, by reading the parent of every process."""
-    pids = []
-    try:
+    own_pid, pids, names = os.getpid(), [], list[str]()
+    with suppress(OSError), open(f"/proc/{own_pid}/task/{own_pid}/children", "rb") as listing:
+        return [int(word) for word in listing.read().split()]
+    with suppress(OSError):  # a kernel that does not list them: read the parent of every process
         names = os.listdir("/proc")
-    except OSError:
-        return []
     for name in names:
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as stat:
@@ -133,13 +123,9 @@ class _Supervisor:
             if not kind:
                 return
             if kind == RUN:  # a `k` here came too late for the last child
-                request = json.loads(self._receive_exactly(self._receive_length()))
-                if not self._run(request, descriptors):
+                (length,) = LENGTH.unpack(self._receive_exactly(LENGTH.size))
+                if not self._run(json.loads(self._receive_exactly(length)), descriptors):
                     return
-
-    def _receive_length(self) -> int:
-        length: int = LENGTH.unpack(self._receive_exactly(LENGTH.size))[0]
-        return length
 
     def _receive_exactly(self, size: int) -> bytes:
         data = bytearray()

@@ -63,7 +63,13 @@ class RegistryStore:
         with exclusive(self.path.with_name(f"{self.path.stem}.lock")):
             registry, details = self.read(), dict[str, Any]()
             yield registry, details
-            self._check_tail(registry)
+            log = self._committed_log(registry)
+            # The last line that counts must be the one that the registry names; a bad merge mixes them.
+            if log and not log.endswith(b"\n"):
+                raise self._broken_log("does not end where the registry says")
+            entries = read_log(log[log[:-1].rfind(b"\n") + 1 :], str(self.log_path))
+            if (entries[-1].hash if entries else "") != registry.audit_head:
+                raise self._broken_log("does not end with the change the registry names")
             body = {"sequence": registry.audit_length, "at": at, "action": action}
             body |= {"details": details, "previous": registry.audit_head}
             entry = AuditEntry.model_validate({**body, "hash": digest(body)})
@@ -87,15 +93,6 @@ class RegistryStore:
         if len(data) < registry.audit_bytes:
             raise self._broken_log(f"has {len(data)} bytes, the registry counts {registry.audit_bytes}")
         return data[: registry.audit_bytes]
-
-    def _check_tail(self, registry: Registry) -> None:
-        """Check that the last line that counts is the one the registry names; a bad merge mixes them."""
-        log = self._committed_log(registry)
-        if log and not log.endswith(b"\n"):
-            raise self._broken_log("does not end where the registry says")
-        entries = read_log(log[log[:-1].rfind(b"\n") + 1 :], str(self.log_path))
-        if (entries[-1].hash if entries else "") != registry.audit_head:
-            raise self._broken_log("does not end with the change the registry names")
 
     def _broken_log(self, problem: str) -> InvalidInput:
         return InvalidInput(
@@ -160,9 +157,22 @@ def verify_registry(store: RegistryStore) -> RegistryCheck:
     entries: list[AuditEntry] = []
     try:
         entries = store.log()
-        problems += _chain_problems(entries, registry)
     except AgentEvalError as error:
         problems.append(error.message)
+    else:
+        previous = ""
+        for number, entry in enumerate(entries):
+            body = entry.to_json()
+            stated = body.pop("hash")
+            if (entry.sequence, entry.previous, stated) != (number, previous, digest(body)):
+                where = f"audit entry {number} ({entry.action})"
+                problems.append(f"{where} was changed, or entries around it are missing")
+                break
+            previous = entry.hash
+        else:
+            length = registry.audit_length
+            if (previous, len(entries)) != (registry.audit_head, length):
+                problems.append(f"the registry counts {length} changes and the audit log ends differently")
 
     def check(what: str, stored: str, pinned: str, digest_of: Callable[[Path], str]) -> None:
         try:
@@ -177,19 +187,6 @@ def verify_registry(store: RegistryStore) -> RegistryCheck:
     for name, dataset in registry.datasets.items():
         check(f"data set {name!r}", dataset.suite_path, dataset.sha256, lambda path: sha256_file(path)[0])
     return RegistryCheck(len(entries), len(registry.baselines), len(registry.datasets), problems)
-
-
-def _chain_problems(entries: list[AuditEntry], registry: Registry) -> list[str]:
-    previous = ""
-    for number, entry in enumerate(entries):
-        body = entry.to_json()
-        stated = body.pop("hash")
-        if (entry.sequence, entry.previous, stated) != (number, previous, digest(body)):
-            return [f"audit entry {number} ({entry.action}) was changed, or entries around it are missing"]
-        previous = entry.hash
-    if (previous, len(entries)) != (registry.audit_head, registry.audit_length):
-        return [f"the registry counts {registry.audit_length} changes and the audit log ends differently"]
-    return []
 
 
 def path_for_registry(path: Path, registry: Path) -> str:

@@ -116,7 +116,18 @@ def check_case_id(store: RegistryStore, baseline_name: str, case_id: str) -> boo
     Raises:
         InvalidInput: There is no such case, and one of nearly that name.
     """
-    known = _known_cases(store, baseline_name)
+    registry, known = store.read(), set[str]()
+    if (baseline := registry.baselines.get(baseline_name)) is not None:
+        pack = path_from_registry(baseline.run_path, store.path)
+        if pack.exists():
+            known.update(open_pack(pack).case_ids())
+        # And of the registered suite that it is a run of.
+        dataset = registry.datasets.get(baseline.dataset_id)
+        suite = path_from_registry(dataset.suite_path, store.path) if dataset is not None else None
+        if suite is not None and suite.exists():
+            from agent_eval.suites.reader import open_suite  # few waivers need it
+
+            known.update(case.case_id for _, case in open_suite(suite).cases())
     if not known or case_id in known:
         return True if known else None
     near = _meant(case_id, known, _MISSPELT_CASE)
@@ -135,23 +146,6 @@ def _meant(name: str, known: Iterable[str], likeness: float) -> str | None:
     digits = [char for char in name if char.isdigit()]
     alike = [each for each in known if [char for char in each if char.isdigit()] == digits]
     return nearest(name[:200], alike, likeness)
-
-
-def _known_cases(store: RegistryStore, baseline_name: str) -> frozenset[str]:
-    """Read the ids of the cases of a baseline, and of the registered suite that it is a run of."""
-    registry = store.read()
-    baseline = registry.baselines.get(baseline_name)
-    if baseline is None:
-        return frozenset()
-    pack = path_from_registry(baseline.run_path, store.path)
-    known = frozenset(open_pack(pack).case_ids()) if pack.exists() else frozenset()
-    dataset = registry.datasets.get(baseline.dataset_id)
-    suite = path_from_registry(dataset.suite_path, store.path) if dataset is not None else None
-    if suite is None or not suite.exists():
-        return known
-    from agent_eval.suites.reader import open_suite  # few waivers need it
-
-    return known | frozenset(case.case_id for _, case in open_suite(suite).cases())
 
 
 def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: str) -> Waiver:

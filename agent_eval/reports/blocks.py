@@ -10,6 +10,8 @@ from agent_eval.text.numbers import differing, distance, percent
 
 NAMED = 3
 """Most cases that a sentence names."""
+CRITERIA_SHOWN = 4
+"""Criteria of a judge that a case shows."""
 _NAME_LIMIT = 120
 
 
@@ -35,11 +37,6 @@ def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
     if more > 0:
         return f"{', '.join(names)} and {more:,} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def document(blocks: Iterable[str]) -> str:
-    """Join blocks with an empty line between them and a line break at the end. Empty blocks are left out."""
-    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

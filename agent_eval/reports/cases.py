@@ -1,14 +1,18 @@
-"""Render one case as markdown: what its judges object to, what the agent did otherwise, how to repeat it."""
+"""Render one case as markdown: what its judges object to, what the agent did otherwise, how to repeat it.
+
+Every text of a case may be hostile.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from agent_eval.comparison.behaviour import ABSENT, START_UP_MS
+from agent_eval.comparison.conversations import cut_together
 from agent_eval.contracts import (
     BehaviourChange,
     CaseRegression,
@@ -18,11 +22,10 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.contracts.comparison import ConversationChange
-from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
+from agent_eval.contracts.comparison import ConversationChange, TurnPair
+from agent_eval.reports.blocks import AMOUNTS, CRITERIA_SHOWN, amount, bullets, names, table
 from agent_eval.reports.causes import is_crash, reasons_of
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.turns import CRITERIA_SHOWN, turn_blocks, worse_criteria
 from agent_eval.text.escape import code_span, fence
 from agent_eval.text.numbers import count
 
@@ -31,6 +34,7 @@ _REASONS_SHOWN = 3
 _RUNS_SHOWN = 8
 _TOOLS_SHOWN = 8
 _ARGUMENTS_SHOWN = 4
+_ACTIONS_SHOWN = 12
 _STANDS_OUT = 1.5
 _COMMAND_LIMIT = 2_000
 """Characters. A command that is cut would do something else."""
@@ -46,6 +50,7 @@ _SAYS = {
     Outcome.INCONCLUSIVE: "cannot tell",
     Outcome.SKIPPED: "has nothing to judge",
 }
+_NO_TURN, _NOTHING = "no such turn", "nothing"
 
 
 def in_full(case: CaseRegression, comparison: Comparison, command: str, detail: Detail) -> list[str]:
@@ -55,19 +60,18 @@ def in_full(case: CaseRegression, comparison: Comparison, command: str, detail: 
     """
     change = next((each for each in comparison.behaviour_changes if each.case_id == case.case_id), None)
     conversation = next((each for each in comparison.conversations if each.case_id == case.case_id), None)
-    lines = list(_judge_lines(case, detail))
-    lines += _criterion_lines(case, conversation, detail)
+    lines = [*_judge_lines(case, detail), *_criterion_lines(case, conversation, detail)]
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
-        run, shows_turns = comparison.behaviour, conversation is not None
+        run = comparison.behaviour
         if any(reason.is_of_amount for reason in reasons_of(case)):
             # What the case took is why it fails, whatever the whole run takes.
             run = run.model_copy(update={"shifts": []})
-        lines += _behaviour_lines(change, run, detail, shows_turns=shows_turns)
-    blocks = [f"#### {code_span(case.case_id, limit=detail.quote)}", bullets(lines)]
+        lines += _behaviour_lines(change, run, detail, shows_turns=conversation is not None)
+    blocks = [f"#### {detail.code(case.case_id)}", bullets(lines)]
     if conversation is not None:
-        blocks += turn_blocks(conversation, detail)
+        blocks += _turn_blocks(conversation, detail)
     if len(command) > _COMMAND_LIMIT:
         blocks.append("The command that repeats it is too long to be shown: `--case` takes the whole id.")
     elif command:
@@ -75,41 +79,13 @@ def in_full(case: CaseRegression, comparison: Comparison, command: str, detail: 
     return blocks
 
 
-def _behaviour_lines(
-    change: BehaviourChange, run: RunBehaviour, detail: Detail, *, shows_turns: bool = False
-) -> list[str]:
-    """List how one case's behaviour changed: calls, arguments, output, models, amounts.
-
-    How the behaviour of the whole `run` changed is not repeated for each case. With `shows_turns`, the turns
-    of a conversation, with the agent's answers, are shown beside it.
-    """
-    lines = []
-    if change.calls_changed:
-        arguments = list(_arguments(change, detail))
-        # Equal names need no line of their own where the arguments say what changed.
-        if not arguments or _names_changed(change):
-            lines.append(_calls(change, detail))
-        lines += arguments
-    if change.output_changed and not shows_turns:
-        lines += _output(change, detail)
-    if change.model_changed and not run.model_changed:
-        before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
-        lines.append(f"Model: {_became(before, after, detail)}")
-    totals = {metric.name: metric for metric in run.shifts}
-    moved = [_amount(metric) for metric in change.metrics if _stands_out(metric, totals.get(metric.name))]
-    if moved:
-        lines.append(f"Usage: {'; '.join(moved)}")
-    return lines
-
-
-def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
+def _judge_lines(case: CaseRegression, detail: Detail) -> Iterator[str]:
     """Say what judges object to, each cause once: the first judges in full, those after them by name."""
-    if len(case.judges) == 1:
-        yield _judge_line(case.judges, detail)
-        return
     crash = [judge for judge in case.judges if is_crash(judge)]
     if crash:
-        yield from (_judge_line([judge], detail) for judge in crash)
+        yield from (
+            f"{_MARK[Outcome.ERROR]} The agent did not finish: {detail.code(judge.reason)}" for judge in crash
+        )
         if following := len(case.judges) - len(crash):
             yield f"So {count(following, 'more judge')} had nothing to judge."
         return
@@ -117,71 +93,105 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
     for judge in case.judges:
         alike.setdefault((judge.candidate, judge.reason), []).append(judge)
     groups = list(alike.values())
-    most = min(_REASONS_SHOWN, detail.ids)
-    yield from (_judge_line(judges, detail) for judges in groups[:most])
+    most = min(_REASONS_SHOWN, detail.ids) if len(groups) > 1 else 1
+    for judges in groups[:most]:
+        before, after, reason = judges[0].baseline, judges[0].candidate, judges[0].reason
+        ids = names([judge.judge_id for judge in judges], most=detail.ids, limit=detail.quote)
+        line = f"{_MARK[after] if after else '➖'} {ids}"
+        if after is None:
+            line += " no longer judges this case"
+        elif after is Outcome.PASSED:
+            line += f" passes now, was {before.value if before else 'absent'}"
+        elif after in _SAYS:
+            line += f" {_SAYS[after]}"
+        yield f"{line}: {detail.code(reason)}" if reason and after is not Outcome.PASSED else line
     if others := [judge.judge_id for judges in groups[most:] for judge in judges]:
         yield f"and {names(others, most=detail.ids, limit=detail.quote)}"
 
 
 def _criterion_lines(
     case: CaseRegression, conversation: ConversationChange | None, detail: Detail
-) -> Iterable[str]:
+) -> Iterator[str]:
     """Name the criteria that got worse, each with the judge's reason."""
     for judge in case.judges[: detail.ids]:
-        worse = worse_criteria(conversation, judge.judge_id)
+        worse = conversation.worse(judge.judge_id) if conversation is not None else []
         for each in worse[:CRITERIA_SHOWN]:
-            mark = _MARK[each.candidate] if each.candidate else "➖"
-            line = f"{mark} Criterion {code_span(each.criterion, limit=detail.quote)}"
+            line = (
+                f"{_MARK[each.candidate] if each.candidate else '➖'} Criterion {detail.code(each.criterion)}"
+            )
             # A judge with one objection has said the reason in its own line.
             is_said = len(worse) == 1 and each.reason and each.reason in judge.reason
-            yield line if is_said else f"{line}: {_reason(each.reason, detail)}"
+            yield line if is_said else f"{line}: {detail.code(each.reason)}"
         if len(worse) > CRITERIA_SHOWN:
             yield f"and {count(len(worse) - CRITERIA_SHOWN, 'more criterion', 'more criteria')}"
 
 
-def _judge_line(judges: Sequence[JudgeChange], detail: Detail) -> str:
-    judge, after = judges[0], judges[0].candidate
-    if is_crash(judge):
-        return f"{_MARK[Outcome.ERROR]} The agent did not finish: {_reason(judge.reason, detail)}"
-    mark = _MARK[after] if after else "➖"
-    line = f"{mark} {names([change.judge_id for change in judges], most=detail.ids, limit=detail.quote)}"
-    if after is None:
-        line += " no longer judges this case"
-    elif after is Outcome.PASSED:
-        line += f" passes now, was {judge.baseline.value if judge.baseline else 'absent'}"
-    elif after in _SAYS:
-        line += f" {_SAYS[after]}"
-    if judge.reason and after is not Outcome.PASSED:
-        line += f": {_reason(judge.reason, detail)}"
-    return line
+def _behaviour_lines(
+    change: BehaviourChange, run: RunBehaviour, detail: Detail, *, shows_turns: bool
+) -> Iterator[str]:
+    """List how one case's behaviour changed: calls, arguments, output, models, amounts.
 
-
-def _reason(reason: str, detail: Detail) -> str:
-    return code_span(reason, limit=detail.quote)
+    How the behaviour of the whole `run` changed is not repeated for each case. With `shows_turns`, the turns
+    of a conversation, with the agent's answers, are shown beside it.
+    """
+    if change.calls_changed:
+        arguments = list(_arguments(change, detail))
+        # Equal names need no line of their own where the arguments say what changed.
+        if not arguments or _names_changed(change):
+            yield f"Calls: {_calls(change, detail)}"
+        yield from arguments
+    if change.output_changed and not shows_turns:
+        outputs = {"before": change.baseline_output, "now": change.candidate_output}
+        if list(outputs.values()) == [None, None]:
+            yield "Output changed"
+        else:
+            for when, output in outputs.items():
+                yield f"Output {when}: {_NOTHING if output is None else detail.code(output)}"
+    if change.model_changed and not run.model_changed:
+        before, after = (", ".join(models) for models in (change.baseline_models, change.candidate_models))
+        yield f"Model: {_became(before, after, detail)}"
+    totals = {metric.name: metric for metric in run.shifts}
+    moved = [
+        f"{AMOUNTS[each.name]} {amount(each.name, each.baseline)} → {amount(each.name, each.candidate)}"
+        for each in change.metrics
+        if _stands_out(each, totals.get(each.name))
+    ]
+    if moved:
+        yield f"Usage: {'; '.join(moved)}"
 
 
 def _became(before: str, after: str, detail: Detail) -> str:
-    limit = detail.quote
-    return f"{code_span(before, limit=limit)} became {code_span(after, limit=limit)}"
+    return f"{detail.code(before)} became {detail.code(after)}"
 
 
 def _calls(change: BehaviourChange, detail: Detail) -> str:
-    before = _Calls(change.baseline_calls, change.baseline_call_count)
-    after = _Calls(change.candidate_calls, change.candidate_call_count)
+    """Say how the calls changed: both chains where they are short, else how many calls of which tools."""
+    chains, totals, are_short = [], [], True
+    for listed, number in (
+        (change.baseline_calls, change.baseline_call_count),
+        (change.candidate_calls, change.candidate_call_count),
+    ):
+        # A comparison of an older version does not count them.
+        total = len(listed) if number is None else number
+        runs = [(tool, sum(1 for _ in group)) for tool, group in groupby(listed)]
+        hidden = total - sum(times for _, times in runs[:_RUNS_SHOWN])
+        links = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in runs[:_RUNS_SHOWN]]
+        links += [f"… {hidden:,} more"] if hidden else []
+        chains.append(" → ".join(links) or "no call")
+        totals.append(total)
+        are_short = are_short and len(runs) <= _RUNS_SHOWN and not hidden
     if not _names_changed(change):
-        return f"Calls: {code_span(after.chain(), limit=detail.quote)} with other arguments"
-    if before.short and after.short and before.chain() != after.chain():
-        return f"Calls: {_became(before.chain(), after.chain(), detail)}"
-    parts = []
+        return f"{detail.code(chains[1])} with other arguments"
+    if are_short and chains[0] != chains[1]:
+        return _became(chains[0], chains[1], detail)
+    before, after = totals
+    parts = [f"{before:,} before and now" if before == after else f"{before:,} became {after:,}"]
     for kind in ("added", "removed", "moved"):
-        tools = _counted(change, kind)
-        if tools:
+        if tools := _counted(change, kind):
             listed = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in tools[:_TOOLS_SHOWN]]
             more = [f"… {len(tools) - _TOOLS_SHOWN} more tools"] if len(tools) > _TOOLS_SHOWN else []
-            parts.append(f"{kind} {code_span(', '.join([*listed, *more]), limit=detail.quote)}")
-    same = before.count == after.count
-    numbers = f"{before.count:,} before and now" if same else f"{before.count:,} became {after.count:,}"
-    return f"Calls: {numbers}" + (f"; {'; '.join(parts)}" if parts else "")
+            parts.append(f"{kind} {detail.code(', '.join([*listed, *more]))}")
+    return "; ".join(parts)
 
 
 def _names_changed(change: BehaviourChange) -> bool:
@@ -197,53 +207,20 @@ def _counted(change: BehaviourChange, kind: str) -> list[tuple[str, int]]:
     return list(Counter(step.tool for step in change.calls if step.kind == kind).items())
 
 
-class _Calls:
-    """The calls of one side, as far as the comparison lists them.
-
-    `count` is the number of all calls; None where an older version made the comparison.
-    """
-
-    def __init__(self, listed: Sequence[str], count: int | None) -> None:
-        self.count = len(listed) if count is None else count
-        self._runs = [(tool, sum(1 for _ in group)) for tool, group in groupby(listed)]
-
-    @property
-    def short(self) -> bool:
-        """Whether `chain` names every call."""
-        return len(self._runs) <= _RUNS_SHOWN and sum(times for _, times in self._runs) == self.count
-
-    def chain(self) -> str:
-        """Write the tools in the order of their calls, equal ones in a row as one."""
-        runs = self._runs[:_RUNS_SHOWN]
-        links = [f"{tool} ×{times:,}" if times > 1 else tool for tool, times in runs]
-        hidden = self.count - sum(times for _, times in runs)
-        return " → ".join([*links, *([f"… {hidden:,} more"] if hidden else [])]) or "no call"
-
-
-def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
+def _arguments(change: BehaviourChange, detail: Detail) -> Iterator[str]:
     changed = [
-        (step.tool, path, before, after)
+        (step.tool, path, *map(_short, values))
         for step in change.calls
-        for path, (before, after) in (step.arguments or {}).items()
+        for path, values in (step.arguments or {}).items()
     ]
     for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
-        place = f"{code_span(path, limit=detail.quote)} of {code_span(tool, limit=detail.quote)}"
-        yield f"Argument {place}: {_became(_short(before), _short(after), detail)}"
+        yield f"Argument {detail.code(path)} of {detail.code(tool)}: {_became(before, after, detail)}"
     listed = sum(step.kind == "arguments" for step in change.calls)
     calls = sum(times for _, times in _counted(change, "arguments"))
     if changed and calls > listed:
         yield f"and more arguments, in {calls:,} calls in all"
     elif len(changed) > _ARGUMENTS_SHOWN:
         yield f"and {count(len(changed) - _ARGUMENTS_SHOWN, 'more argument')} changed"
-
-
-def _output(change: BehaviourChange, detail: Detail) -> Iterable[str]:
-    if change.baseline_output is None and change.candidate_output is None:
-        yield "Output changed"
-        return
-    for when, output in (("before", change.baseline_output), ("now", change.candidate_output)):
-        quoted = "nothing" if output is None else code_span(output, limit=detail.quote)
-        yield f"Output {when}: {quoted}"
 
 
 def _short(value: Any) -> str:
@@ -263,6 +240,65 @@ def _stands_out(metric: Metric, total: Metric | None) -> bool:
     return ratio >= _STANDS_OUT or ratio <= 1 / _STANDS_OUT
 
 
-def _amount(metric: Metric) -> str:
-    before, after = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
-    return f"{AMOUNTS[metric.name]} {before} → {after}"
+def _turn_blocks(change: ConversationChange, detail: Detail) -> Iterator[str]:
+    """Render the first turn that differs, and how the conversation ended in each run, if that differs.
+
+    The page has the other turns.
+    """
+    first = change.first_differing
+    if first is not None:
+        differing = sum(turn.differs for turn in change.turns)
+        which = f"the first of {differing} that differ" if differing > 1 else "the only one that differs"
+        is_only = max(change.baseline_turns, change.candidate_turns) == 1
+        yield "**The only turn**:" if is_only else f"**Turn {first.number}**, {which}:"
+        yield from _side_by_side(first, detail)
+    ends = (
+        (change.baseline_turns, change.baseline_end),
+        (change.candidate_turns, change.candidate_end),
+    )
+    if ends[0] != ends[1]:
+        before, now = (
+            count(turns, "turn") + (f" (ended by {code_span(end, limit=40)})" if end else "")
+            for turns, end in ends
+        )
+        yield f"The conversation had {before} in the baseline, and has {now} now."
+
+
+def _side_by_side(turn: TurnPair, detail: Detail) -> Iterator[str]:
+    """List what is the same in both runs once, and render the rest as a table, a column for each run."""
+
+    def did(actions: Sequence[str]) -> str:
+        codes = [detail.code(action) for action in actions[:_ACTIONS_SHOWN]]
+        hidden = len(actions) - len(codes)
+        return ", ".join([*codes, *([f"and {hidden} more"] if hidden else [])]) or _NOTHING
+
+    before, now = turn.baseline, turn.candidate
+    same, rows = [], []
+    for name in ("user", "agent"):
+        texts = [getattr(side, name) if side is not None else None for side in (before, now)]
+        if texts[0] == texts[1]:
+            same.append((name.capitalize(), detail.code(texts[0]) if texts[0] else _NOTHING))
+        else:
+            excerpts = cut_together(texts[0] or "", texts[1] or "", limit=detail.quote)
+            quoted = [detail.code(each) if each else _NOTHING for each in excerpts]
+            rows.append(
+                [
+                    name.capitalize(),
+                    *(_NO_TURN if text is None else cut for text, cut in zip(texts, quoted, strict=True)),
+                ]
+            )
+    if before is not None and now is not None:
+        same.append(("Did", did([action for action in now.actions if action in before.actions])))
+    apart = []
+    for side, other in ((before, now), (now, before)):
+        actions = side.actions if side is not None else []
+        # All of them where only their order differs.
+        if other is not None and (actions == other.actions or {*actions} != {*other.actions}):
+            actions = [action for action in actions if action not in other.actions]
+        apart.append(did(actions))
+    if apart != [_NOTHING, _NOTHING]:
+        rows.append(["Did", *apart])
+    if listed := bullets(f"{name}: {text}" for name, text in same if text != _NOTHING):
+        yield listed
+    if rows:
+        yield table(("", "Baseline", "Now"), (":--", ":--", ":--"), rows)

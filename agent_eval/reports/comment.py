@@ -18,14 +18,13 @@ from markupsafe import Markup
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, RunReference
 from agent_eval.reports import suite as facts
-from agent_eval.reports.blocks import named, names
+from agent_eval.reports.blocks import bullets, folded, named, names
 from agent_eval.reports.cases import in_full
 from agent_eval.reports.counts import fallen, judging_words, not_judged, passing, rates
 from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.layout import templates
+from agent_eval.reports.layout import Markdown, templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from agent_eval.reports.parts import SIGNS, State, Story
-from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import code_span, fence, is_web_address, link, plain, prose
 from agent_eval.text.numbers import count
@@ -38,10 +37,6 @@ _BOXES: Mapping[State, str] = {
 }
 _SHORTEST_SENTENCE = 240
 """Characters of a sentence that are shown however little room there is."""
-
-
-class Markdown(Markup):
-    """Text that is markdown already, and that the template does not escape."""
 
 
 def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
@@ -68,40 +63,31 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
 
 
 def render_markdown(
-    comparison: Comparison,
+    subject: Comparison | RunReference,
     decision: GateDecision | None,
     *,
     title: str,
+    failing: Sequence[CaseResultRow] = (),
     replay: Mapping[str, Any] | None = None,
 ) -> str:
-    """Render a report of a comparison as markdown; `replay` is what `replay` wrote of the candidate."""
+    """Render a report of a comparison, or of a run that is compared with none, as markdown for a file.
+
+    `failing` has the cases of such a run that did not pass, in suite order; a bounded number is enough.
+    `replay` is what `replay` wrote of the candidate.
+    """
+    comparison, run = (subject, subject.candidate) if isinstance(subject, Comparison) else (None, subject)
     suite = SuiteReport(
         slug=title,
         suite_path="",
-        decision=decision or undecided(comparison.candidate),
-        candidate=comparison.candidate,
+        decision=decision or undecided(run),
+        candidate=run,
         comparison=comparison,
+        failing=failing,
         replay=replay,
     )
-    return _file(suite, title, is_decided=decision is not None, elsewhere="see the comparison")
-
-
-def render_run(
-    run: RunReference, failing: Sequence[CaseResultRow], decision: GateDecision | None, *, title: str
-) -> str:
-    """Render a report of a run that is compared with none.
-
-    `failing` has its cases that did not pass, in suite order; a bounded number is enough.
-    """
-    suite = SuiteReport(
-        slug=title, suite_path="", decision=decision or undecided(run), candidate=run, failing=failing
-    )
-    return _file(suite, title, is_decided=decision is not None, elsewhere="see the evidence pack")
-
-
-def _file(suite: SuiteReport, title: str, *, is_decided: bool, elsewhere: str) -> str:
     report = EvaluationReport(title=title, suites=[suite], boxes=False)
-    page = _Page(report, is_decided=is_decided, elsewhere=elsewhere)
+    elsewhere = "see the evidence pack" if comparison is None else "see the comparison"
+    page = _Page(report, is_decided=decision is not None, elsewhere=elsewhere)
     return fit(page.render, FULL, limit=FILE_LIMIT, size=utf8_bytes)
 
 
@@ -126,10 +112,6 @@ class _Section:
     suite: SuiteReport
     report: EvaluationReport
     pointers: Sequence[Markdown]
-
-    @property
-    def slug(self) -> str:
-        return self.suite.slug
 
     @property
     def is_evaluated(self) -> bool:
@@ -207,14 +189,6 @@ class _Section:
         if words := facts.curve(suite):
             yield words
 
-    @property
-    def judges(self) -> list[facts.JudgeRow]:
-        return facts.judges(self.suite)
-
-    @property
-    def facts(self) -> list[facts.Fact]:
-        return list(facts.provenance(self.suite, self.report.tool_version))
-
     def replay(self, detail: Detail) -> list[Markdown]:
         """Render a replay of the run; nothing where none is known."""
         replay = self.suite.replay
@@ -258,6 +232,7 @@ class _Page:
             pointers=self.pointers if len(report.suites) > 1 else [],
             signs=signs,
             boxes=report.boxes,
+            tool_version=report.tool_version,
         )
         return f"{_EMPTY_LINES.sub(chr(10) * 2, text).strip()}\n"
 
@@ -270,6 +245,8 @@ def _template() -> jinja2.Template:
     environment = templates().overlay(finalize=_escaped)
     # A new dictionary: an overlay's own is that of the engine, whose page has filters of the same names.
     environment.filters = environment.filters | {
+        "judges": facts.judges,
+        "facts": facts.provenance,
         "ids": _ids,
         "name": _name,
         "inline": lambda text: _sentence(text, _SHORTEST_SENTENCE, begins_line=False),
@@ -296,7 +273,7 @@ def _sentence(text: str, limit: int, *, begins_line: bool = True) -> Markdown:
 
 @jinja2.pass_context
 def _name(context: Context, text: str) -> Markdown:
-    return Markdown(code_span(text, limit=context["detail"].quote))
+    return Markdown(context["detail"].code(text))
 
 
 @jinja2.pass_context
@@ -322,3 +299,56 @@ def _quoted(context: Context, text: str, state: State | None) -> Markdown:
         return Markdown(inside)
     first = [f"[!{kind}]"] if context["boxes"] else []
     return Markdown("\n".join(f"> {line}".rstrip() for line in [*first, *inside.splitlines()]))
+
+
+_PARTS = (
+    ("case_mismatches", "case differs", "cases differ"),
+    ("trace_mismatches", "trajectory differs", "trajectories differ"),
+    ("env_mismatches", "pin of the environment differs", "pins of the environment differ"),
+)
+_JUDGES_SHOWN = 3
+
+
+def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
+    """Render the report of a replay as JSON, which any program can have written.
+
+    It says whether the replay gave the same results, and behind a click what differs.
+    """
+    differences = [
+        (listed, count(len(listed), singular, plural))
+        for key, singular, plural in _PARTS
+        if isinstance(listed := replay.get(key), list) and listed
+    ]
+    parts = [words for _, words in differences]
+    parts += ["the summary differs"] if replay.get("summary_match") is False else []
+    differs = f"❌ The replay differs: {', '.join(parts)}." if parts else "❌ The replay differs."
+    blocks = ["✅ The replay gave the same results." if replay.get("replay_passed") is True else differs]
+    for listed, words in differences:
+        lines = [_difference(item, detail) for item in listed[: detail.cases]]
+        if len(listed) > len(lines):
+            lines.append(f"and {len(listed) - len(lines):,} more")
+        blocks.append(folded(words, [bullets(lines)]))
+    return blocks
+
+
+def _difference(item: Any, detail: Detail) -> str:
+    """Write one difference: what it is of, what the pack says, and what is so now."""
+
+    def quoted(value: Any) -> str:
+        return detail.code(str(value))
+
+    if not isinstance(item, dict):
+        return quoted(item)
+    if "field" in item:
+        differs = f"{quoted(item['field'])} was {quoted(item.get('saved'))}, is {quoted(item.get('current'))}"
+        return f"{differs}, which is allowed" if item.get("allowed") is True else differs
+    if "difference" in item:
+        return f"{quoted(item.get('case_id'))}: {quoted(item['difference'])}"
+    judges = item.get("judges")
+    listed = [judge for judge in judges if isinstance(judge, dict)] if isinstance(judges, list) else []
+    verdicts = [
+        f"{quoted(judge.get('judge_id'))} was {quoted(judge.get('saved'))}, "
+        f"is {quoted(judge.get('replayed'))}"
+        for judge in listed[:_JUDGES_SHOWN]
+    ]
+    return f"{quoted(item.get('case_id'))}: {'; '.join(verdicts)}" if verdicts else quoted(item)

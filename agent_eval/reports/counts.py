@@ -5,23 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from agent_eval.contracts import Outcome
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
     from agent_eval.contracts import Comparison, ExecutionConfig, RunSummary, TrialChange, TrialCount
     from agent_eval.contracts.run import ModelsUse
-
-
-def case_counts(summary: RunSummary) -> dict[Outcome, int]:
-    """Count the cases by outcome; the numbers add up to all cases."""
-    counted = {
-        Outcome.PASSED: summary.passed_cases,
-        Outcome.INCONCLUSIVE: summary.inconclusive_cases,
-        Outcome.ERROR: summary.error_cases,
-        Outcome.SKIPPED: summary.skipped_cases,
-    }
-    return {**counted, Outcome.FAILED: summary.total_cases - sum(counted.values())}
 
 
 def redacted(execution: ExecutionConfig) -> str:
@@ -38,16 +26,12 @@ def redacted(execution: ExecutionConfig) -> str:
 
 def passing(summary: RunSummary) -> str:
     """Say how many cases passed, and how many of the others did not simply fail."""
-    counts = case_counts(summary)
-    rest = [
-        f"{counts[outcome]:,} {words}"
-        for outcome, words in (
-            (Outcome.ERROR, "could not be judged"),
-            (Outcome.INCONCLUSIVE, "inconclusive"),
-            (Outcome.SKIPPED, "without anything to judge"),
-        )
-        if counts[outcome]
-    ]
+    others = (
+        (summary.error_cases, "could not be judged"),
+        (summary.inconclusive_cases, "inconclusive"),
+        (summary.skipped_cases, "without anything to judge"),
+    )
+    rest = [f"{number:,} {words}" for number, words in others if number]
     passed = of_all(summary.passed_cases, summary.total_cases, "case")
     sentence = f"{passed} passed ({percent(summary.pass_rate)})"
     if expects_nothing(summary):

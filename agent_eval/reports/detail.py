@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agent_eval.text.escape import code_span
+
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
@@ -27,6 +29,10 @@ class Detail:
     quote: int
     folded: bool = True
     is_whole: bool = False
+
+    def code(self, text: str) -> str:
+        """Set text as inline code, as long as there is room for."""
+        return code_span(text, limit=self.quote)
 
 
 COMMENT = (

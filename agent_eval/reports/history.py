@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import get_args
@@ -19,8 +19,6 @@ LOW_AMONG = 20
 """Newest runs among which a report places a run, as many as the gate holds it against."""
 FEWEST_RUNS = 4
 """Runs from which one that is below all of them is said to be so."""
-
-_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,11 @@ class Series:
     def sparkline(self) -> str:
         """A bar for each run, from the lowest to the highest value; `·` where none is known."""
         low, high = min(self.known, default=0.0), max(self.known, default=0.0)
-        return "".join(_bar(value, low, high) for value in self.values)
-
-
-def _bar(value: float | None, low: float, high: float) -> str:
-    if value is None:
-        return "·"
-    return _LEVELS[round((value - low) / (high - low) * (len(_LEVELS) - 1))] if high > low else _LEVELS[3]
+        bars = []
+        for value in self.values:
+            level = round((value - low) / (high - low) * 7) if value is not None and high > low else 3
+            bars.append("·" if value is None else "▁▂▃▄▅▆▇█"[level])
+        return "".join(bars)
 
 
 def rates(runs: Sequence[RunRecord]) -> Series:
@@ -59,31 +55,22 @@ def rates(runs: Sequence[RunRecord]) -> Series:
 
 def costs(runs: Sequence[RunRecord]) -> Series:
     """Collect what each run cost, in US dollars, as far as it is known."""
-    return Series([_sum([case.cost_usd for case in run.cases.values()]) for run in runs])
+    return _figures(runs, "cost_usd", sum)
 
 
 def latencies(runs: Sequence[RunRecord]) -> Series:
     """Collect the median of the cases' latencies of each run, in seconds."""
-    return Series([_median([case.latency_ms for case in run.cases.values()]) for run in runs])
+    return _figures(runs, "latency_ms", lambda known: median(known) / 1000)
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) / 1000 if known else None
-
-
-def runs_above(history: Board) -> int:
-    """Count the runs before the newest one that it is below, each of them; 0 where it is not."""
-    newest = rates(history.counted).newest
-    return _below_all(newest, rates(history.counted[:-1]).known[-LOW_AMONG:])
+def _figures(runs: Sequence[RunRecord], name: str, joined: Callable[[list[float]], float]) -> Series:
+    values = ([getattr(case, name) for case in run.cases.values()] for run in runs)
+    known = ([value for value in listed if value is not None] for listed in values)
+    return Series([joined(listed) if listed else None for listed in known])
 
 
 def _below_all(rate: float | None, known: Sequence[float]) -> int:
+    """Count the runs before, each of which a rate is below; 0 where it is not, or where they are few."""
     is_low = rate is not None and len(known) >= FEWEST_RUNS and rate < min(known)
     return len(known) if is_low else 0
 
@@ -94,7 +81,7 @@ def trend_words(history: Board) -> str:
     if series.newest is None:
         return "no trial was scored"
     words = f"{percent(series.newest)} in the newest run"
-    if before := runs_above(history):
+    if before := _below_all(series.newest, rates(history.counted[:-1]).known[-LOW_AMONG:]):
         words += f", below each of the {before} runs before"
     if len(series.known) > 1:
         words += f"; {count(len(series.known), 'run')}: {between(series.known)}"

@@ -6,8 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
 
 _REPORTS = Path(__file__).parent
+
+
+class Markdown(Markup):
+    """Text that is markdown already, and that a template does not escape."""
 
 
 @cache

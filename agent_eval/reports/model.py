@@ -14,15 +14,13 @@ from agent_eval.contracts import (
     ExecutionConfig,
     GateDecision,
     GateStatus,
-    Outcome,
     RunReference,
     Thresholds,
 )
 from agent_eval.contracts.gate import CaseAnswer, JudgedCase
 from agent_eval.contracts.history import RunRecord
-from agent_eval.contracts.reruns import CaseReruns, Reruns
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.reports.causes import Cause, causes_of
-from agent_eval.reports.counts import case_counts
 from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
@@ -114,24 +112,9 @@ class SuiteReport:
         return bool(broke) and len(single) == len(broke) and not is_unsafe
 
     @property
-    def base_fails_too(self) -> bool:
-        """Whether the base was run beside the change, and passed no case either."""
-        trials = [trial for row in self._rerun for trial in row.base]
-        return bool(trials) and all(trial.result != "passed" for trial in trials)
-
-    @property
-    def run_by_base(self) -> frozenset[str]:
-        """Ids of the failing cases that the base ran in this job."""
-        return frozenset(row.case_id for row in self._rerun if row.base)
-
-    @property
-    def _rerun(self) -> Sequence[CaseReruns]:
-        return [*self.reruns.cases, *self.reruns.late] if self.reruns is not None else []
-
-    @property
     def nothing_shared(self) -> bool:
-        """Whether there is a baseline, and none of its cases is in the candidate unchanged."""
-        return nothing_shared(self.comparison)
+        """Whether there is a baseline, and every case is new or changed since."""
+        return self.comparison is not None and not self.comparison.overview.compared_cases
 
     @cached_property
     def causes(self) -> list[Cause]:
@@ -177,11 +160,6 @@ class SuiteReport:
             (row for row in rows if row.regressed),
             key=lambda row: (row.case_id in self.excused, places.get(row.case_id, len(places))),
         )
-
-    @property
-    def case_counts(self) -> dict[Outcome, int]:
-        """The number of the candidate's cases by outcome."""
-        return case_counts(self.candidate.summary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,12 +226,6 @@ class EvaluationReport:
         return not self.not_evaluated or any(other.says_nothing for other in self.suites)
 
     @property
-    def nothing_shared(self) -> bool:
-        """Whether every suite that could not be compared has a baseline, only no case in common with it."""
-        alone = [suite for suite in self.suites if suite.status is GateStatus.NO_BASELINE]
-        return bool(alone) and all(suite.nothing_shared for suite in alone)
-
-    @property
     def worst_first(self) -> list[SuiteReport]:
         """The suites, those that need attention first, otherwise in the order given."""
         return sorted(self.suites, key=lambda suite: _SEVERITY.index(suite.status))
@@ -277,8 +249,3 @@ def undecided(run: RunReference) -> GateDecision:
         thresholds=Thresholds(),
         candidate_run_id=run.run_id,
     )
-
-
-def nothing_shared(comparison: Comparison | None) -> bool:
-    """Whether two runs were compared that have no case to compare: all are new or changed."""
-    return comparison is not None and not comparison.overview.compared_cases

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agent_eval.contracts import CaseRegression, GateDecision, GateStatus, Outcome
-from agent_eval.contracts.gate import JudgedCase
-from agent_eval.contracts.reruns import Spending, TrialCounts
+from agent_eval.contracts.reruns import Spending
 from agent_eval.contracts.verdict import EXECUTION, row_fault
 from agent_eval.errors import Fault
 from agent_eval.gate.sentences import say
@@ -33,7 +32,7 @@ from agent_eval.reports.parts import (
     Story,
 )
 from agent_eval.reports.remedies import to_do
-from agent_eval.reports.suite import behind_green, case_sets, figures, notices_of, other_meaning
+from agent_eval.reports.suite import behind_green, case_sets, figures, notices_of
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
 
@@ -64,6 +63,12 @@ _SAFETY: dict[str, State] = {
     "known-on-main": "skipped",
     "waived": "skipped",
 }
+_MEASURED: dict[str, State] = {
+    **dict.fromkeys(("worse", "breaks-limit"), "failed"),
+    **dict.fromkeys(("not-worse", "within"), "passed"),
+    "open": "inconclusive",
+    "rose": "skipped",
+}
 _FIGURES = {"cost_usd": "cost", "latency_ms": "latency"}
 
 
@@ -78,37 +83,52 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = ""
     spent = f"Reruns took {spending_text(spending)}." if spending.trials else ""
     if not is_evaluated:
         return _not_evaluated(suite, spent, problem)
-    sentence = _sentence_of(decision)
+    status = decision.gate_status
+    # Decisions of earlier versions have an explanation in lines, and no sentence.
+    lines = (decision.model_extra or {}).get("explanation")
+    explained = [str(line) for line in lines] if isinstance(lines, list) else []
+    ended = f"{WORDS[status].capitalize()}."
+    sentence = next(filter(None, [decision.sentence, *explained, *decision.failures, ended]))
+    cases = []
+    for row in suite.judged_cases:
+        is_flaky = row.answer == "passes-again" and row.change is not None and not row.change.passed
+        answer: Answer = "flaky" if is_flaky else row.answer
+        main, first, base, change = (
+            f"{each.passed:,}/{each.trials:,}" if each is not None and each.trials else "–"
+            for each in (row.on_main, row.first, row.base, row.change)
+        )
+        cases.append(CaseRow(row.case_id, answer, *_ANSWERS[answer], main, first, base, change, row.reason))
+    rules = []
+    for rule in decision.rules:
+        state: State = "skipped" if not rule.applied else "passed" if rule.passed else "failed"
+        rules.append(RuleRow(one_line(rule.rule, limit=120).replace("_", " "), state, rule.message))
     also = [Finding("failed", text) for text in decision.failures]
     # Each sentence is said once, where it is said first.
     findings = {each.text: each for each in reversed([*also, *_findings(decision)]) if each.text != sentence}
-    notes = dict.fromkeys([*behind_green(suite), *decision.notes, *_new_cases(suite), *notices_of(suite)])
+    other_meaning, notices = notices_of(suite)
+    notes = dict.fromkeys([*behind_green(suite), *decision.notes, *_new_cases(suite), *notices])
     story = Story(
-        state=_STATES[decision.gate_status],
-        word=WORDS[decision.gate_status],
+        state=_STATES[status],
+        word=WORDS[status],
         headline="",
         sentence=sentence,
         figures=figures(suite),
-        cases=[_case_row(row) for row in suite.judged_cases],
+        cases=cases,
         findings=list(reversed(findings.values())),
         sets=[
             *(Finding("inconclusive" if is_bad else "skipped", text) for is_bad, text in case_sets(suite)),
-            *(Finding("inconclusive", text) for text in other_meaning(suite)),
+            *(Finding("inconclusive", text) for text in other_meaning),
         ],
         notes=[note for note in notes if note != sentence and note not in findings],
         set_aside=list(_set_aside(decision)),
-        rules=[
-            RuleRow(
-                one_line(rule.rule, limit=120).replace("_", " "),
-                "skipped" if not rule.applied else "passed" if rule.passed else "failed",
-                rule.message,
-            )
-            for rule in decision.rules
-        ],
+        rules=rules,
         spent=spent,
     )
     why = in_words(suite.causes, code) if suite.worse and story.state != "passed" else ""
-    story = replace(story, why=why, to_do=_unless_said(to_do(suite), sentence))
+    advice = to_do(suite)
+    # A sentence may end with the advice already.
+    is_said = " ".join(advice.split()[:3]).rstrip(".,").casefold() in sentence.casefold()
+    story = replace(story, why=why, to_do="" if is_said else advice)
     story = replace(story, headline=_headline(suite, story), groups=_groups(suite, story))
     return replace(story, lead=_lead(suite, story))
 
@@ -139,14 +159,6 @@ def state_of(report: EvaluationReport) -> State:
     return "error" if report.not_evaluated else _STATES[report.status]
 
 
-def _sentence_of(decision: GateDecision) -> str:
-    """Say how a decision ended; those of earlier versions have an explanation in lines, and no sentence."""
-    lines = (decision.model_extra or {}).get("explanation")
-    explained = [str(line) for line in lines] if isinstance(lines, list) else []
-    ended = f"{WORDS[decision.gate_status].capitalize()}."
-    return next(filter(None, [decision.sentence, *explained, *decision.failures, ended]))
-
-
 def spending_text(spending: Spending) -> str:
     """Write trials, minutes and money on one line; a cost that is not known is no cost of zero.
 
@@ -162,19 +174,34 @@ def spending_text(spending: Spending) -> str:
     return ", ".join(parts)
 
 
-def _unless_said(advice: str, sentence: str) -> str:
-    """Leave advice out that a sentence ends with already."""
-    begin = " ".join(advice.split()[:3]).rstrip(".,").casefold()
-    return "" if begin in sentence.casefold() else advice
-
-
 # The headline.
 
 
 def _headline(suite: SuiteReport, story: Story) -> str:
     """Say what happened in a clause; the gate's own sentence where no clause is shorter."""
-    words = {"passed": _green, "failed": _red, "inconclusive": _open, "skipped": _not_compared}
-    return words[story.state](suite, story) or one_line(story.sentence.rstrip("."), limit=160)
+    decision, total = suite.decision, suite.candidate.summary.total_cases
+    words = ""
+    if story.state == "passed":
+        words = _green(suite, story)
+    elif story.state == "failed":
+        words = _red(suite, story)
+    elif story.state == "skipped":
+        why = "every case is new or changed" if suite.nothing_shared else suite.lack or "no baseline yet"
+        words = f"Not compared: {why}"
+    elif number := sum(row.answer == "open" for row in story.cases):
+        words = f"{_of_cases(number, total)} {verb(number, 'is', 'are')} not settled"
+    elif unsafe := [finding for finding in decision.safety if finding.answer == "open"]:
+        words = f"Safety judge {code(unsafe[0].judge_id)} cannot tell in {code(unsafe[0].case_id)}"
+    elif decision.suite is not None and decision.suite.answer == "open":
+        words = "Not settled whether the suite got worse"
+    elif decision.release is not None and decision.release.answer == "open":
+        words = "Not settled whether this passes less than the last release"
+    return words or one_line(story.sentence.rstrip("."), limit=160)
+
+
+def _of_cases(number: int, total: int) -> str:
+    """Count cases; of how many, only where the run is known beside the decision."""
+    return of_all(number, total, "case") if total else count(number, "case")
 
 
 def _lead(suite: SuiteReport, story: Story) -> str:
@@ -275,7 +302,8 @@ def _red(suite: SuiteReport, story: Story) -> str:
         where = named(cases) if len(cases) <= NAMED else count(len(cases), "case")
         return f"Safety judge {code(unsafe[0].judge_id)} fails in {where}"
     if decision.suite is not None and decision.suite.answer == "worse":
-        rates = [_share(side) for side in (decision.suite.base, decision.suite.change)]
+        sides = (decision.suite.base, decision.suite.change)
+        rates = [percent(side.passed / side.trials) if side.trials else "–" for side in sides]
         return f"The suite got worse: {rates[0]} of its reruns pass on main, {rates[1]} here"
     if decision.release is not None and decision.release.answer == "worse":
         return f"{distance(decision.release.fall)} points fewer pass than in the last release"
@@ -290,68 +318,33 @@ def _red(suite: SuiteReport, story: Story) -> str:
     return ""
 
 
-def _open(suite: SuiteReport, story: Story) -> str:
-    unsettled = [row for row in story.cases if row.answer == "open"]
-    if unsettled:
-        total = suite.candidate.summary.total_cases
-        return f"{_of_cases(len(unsettled), total)} {verb(len(unsettled), 'is', 'are')} not settled"
-    unsafe = [finding for finding in suite.decision.safety if finding.answer == "open"]
-    if unsafe:
-        return f"Safety judge {code(unsafe[0].judge_id)} cannot tell in {code(unsafe[0].case_id)}"
-    if suite.decision.suite is not None and suite.decision.suite.answer == "open":
-        return "Not settled whether the suite got worse"
-    if suite.decision.release is not None and suite.decision.release.answer == "open":
-        return "Not settled whether this passes less than the last release"
-    return ""
-
-
-def _of_cases(number: int, total: int) -> str:
-    """Count cases; of how many, only where the run is known beside the decision."""
-    return of_all(number, total, "case") if total else count(number, "case")
-
-
-def _not_compared(suite: SuiteReport, _story: Story) -> str:
-    why = "every case is new or changed" if suite.nothing_shared else suite.lack or "no baseline yet"
-    return f"Not compared: {why}"
-
-
-def _share(counts: TrialCounts) -> str:
-    return percent(counts.passed / counts.trials) if counts.trials else "–"
-
-
 # The cases.
-
-
-def _case_row(row: JudgedCase) -> CaseRow:
-    passed = row.change is None or row.change.passed > 0
-    answer: Answer = "flaky" if row.answer == "passes-again" and not passed else row.answer
-    state, words = _ANSWERS[answer]
-    main, first, base, change = map(_counts, (row.on_main, row.first, row.base, row.change))
-    return CaseRow(row.case_id, answer, state, words, main, first, base, change, row.reason)
-
-
-def _counts(counts: TrialCounts | None) -> str:
-    return f"{counts.passed:,}/{counts.trials:,}" if counts is not None and counts.trials else "–"
 
 
 def _groups(suite: SuiteReport, story: Story) -> list[Group]:
     """Group what has to be looked at by cause and counts: what got worse, else what fails at all."""
     if story.state == "passed":
         return []
+    if not suite.worse and not suite.blocking:
+        return _failing(suite)
     judged = {row.case_id: row for row in story.cases}
-    if suite.worse or suite.blocking:
-        known = {row.case_id for row in suite.worse}
-        rest = [row for row in story.cases if row.answer in ("broke", "open") and row.case_id not in known]
-        groups = _by_cause(suite.worse, lambda row: _of_regressed(row, judged.get(row.case_id)))
-        if crashed(suite.worse) and len(suite.causes) == 1:
-            groups = list(map(_without_message, groups))
-        return groups + [Group(row.state, [row.case_id], "fails more often", *_sides(row)) for row in rest]
-    return _failing(suite)
+
+    def alike(row: CaseRegression) -> tuple[State, str, str]:
+        if row.case_id in judged:
+            return judged[row.case_id].state, *_sides(judged[row.case_id])
+        return _state_of_case(row), row.candidate_outcome.value, row.baseline_outcome.value
+
+    groups = _by_cause(suite.worse, alike)
+    if crashed(suite.worse) and len(suite.causes) == 1:
+        groups = _without_message(groups)
+    known = {row.case_id for row in suite.worse}
+    rest = [row for row in story.cases if row.answer in ("broke", "open") and row.case_id not in known]
+    return groups + [Group(row.state, [row.case_id], "fails more often", *_sides(row)) for row in rest]
 
 
-def _without_message(group: Group) -> Group:
+def _without_message(groups: Sequence[Group]) -> list[Group]:
     """Leave out what a crash says where the first lines have said it: on a phone it takes the whole table."""
-    return group._replace(why=group.why.partition(": ")[0])
+    return [group._replace(why=group.why.partition(": ")[0]) for group in groups]
 
 
 def _failing(suite: SuiteReport) -> list[Group]:
@@ -369,12 +362,6 @@ def _failing(suite: SuiteReport) -> list[Group]:
 
 def _state_of_case(row: CaseRegression) -> State:
     return "failed" if row.candidate_outcome in (Outcome.FAILED, Outcome.ERROR) else "inconclusive"
-
-
-def _of_regressed(row: CaseRegression, judged: CaseRow | None) -> tuple[State, str, str]:
-    if judged is None:
-        return _state_of_case(row), row.candidate_outcome.value, row.baseline_outcome.value
-    return judged.state, *_sides(judged)
 
 
 def _sides(row: CaseRow) -> tuple[str, str]:
@@ -406,16 +393,9 @@ def _findings(decision: GateDecision) -> Iterable[Finding]:
     for each in sorted(decision.safety, key=lambda each: order.index(each.answer)):
         reason = one_line(each.reason, limit=400)
         yield Finding(_SAFETY[each.answer], reason if reason.startswith("Safety:") else f"Safety: {reason}")
-    if decision.suite is not None:
-        states: dict[str, State] = {"worse": "failed", "not-worse": "passed", "open": "inconclusive"}
-        yield Finding(states[decision.suite.answer], decision.suite.reason)
-    if decision.release is not None:
-        states = {"worse": "failed", "within": "passed", "open": "inconclusive"}
-        yield Finding(states[decision.release.answer], decision.release.reason)
-    for figure in decision.figures:
-        if figure.answer != "not-shown":
-            states = {"breaks-limit": "failed", "open": "inconclusive", "rose": "skipped"}
-            yield Finding(states[figure.answer], figure.reason)
+    for answer in (decision.suite, decision.release, *decision.figures):
+        if answer is not None and answer.answer != "not-shown":
+            yield Finding(_MEASURED[answer.answer], answer.reason)
 
 
 def _set_aside(decision: GateDecision) -> Iterable[str]:
@@ -514,18 +494,20 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
     headline, sentence, advice = (text.format(**words) for text in texts)
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
-    if fault is Fault.AGENT and has_agent and suite.base_fails_too:
+    rerun = [*suite.reruns.cases, *suite.reruns.late] if suite.reruns is not None else []
+    by_base = {row.case_id: {trial.result for trial in row.base} for row in rerun if row.base}
+    # The base was run beside the change, and passed no case either.
+    if fault is Fault.AGENT and has_agent and by_base and "passed" not in set().union(*by_base.values()):
         headline, sentence = (
             f"{headline}, and so does the base",
             f"{sentence} That says nothing of this change.",
         )
-        tried = suite.run_by_base
         groups = [
-            group._replace(main="error" if tried.issuperset(group.case_ids) else "passed before")
+            group._replace(main="error" if by_base.keys() >= {*group.case_ids} else "passed before")
             for group in groups
         ]
         advice = "Mend what both need here, such as a service, a key or the network, then run the job again."
     headline = f"Not evaluated: {headline}"
     if fault is Fault.AGENT and len(groups) == 1:
-        groups = list(map(_without_message, groups))
+        groups = _without_message(groups)
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent_eval.contracts import Comparison, GateStatus, Metric, RunReference
+from agent_eval.contracts import Comparison, GateStatus, Metric
 from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
 from agent_eval.reports.causes import crashed
 from agent_eval.reports.counts import passing, redacted
@@ -149,36 +149,28 @@ def behind_green(suite: SuiteReport) -> list[str]:
     return lines
 
 
-def other_meaning(suite: SuiteReport) -> list[str]:
-    """Say where the two runs mean different things by "passed", which changes how every figure is read."""
-    if suite.comparison is None:
-        return []
-    # A policy counts trials: the number that each run has of them changes nothing about what it says.
-    meaning = _messages_of(suite.comparison, _MEANING[: 1 if suite.decision.decided_by == "policy" else 2])
-    return [notice for notice in suite.comparison.behaviour.notices if _key(notice) in meaning]
+def notices_of(suite: SuiteReport) -> tuple[list[str], list[str]]:
+    """Sort what moved over the whole run: what changes the meaning of every figure, and the rest.
 
-
-def notices_of(suite: SuiteReport) -> list[str]:
-    """List what moved over the whole run. Of cost and time a policy's decision says it, by a test."""
+    The two runs may mean different things by "passed". A policy counts trials: the number that each run has
+    of them changes nothing about what it says, and of cost and time its decision says it, by a test.
+    """
     comparison = suite.comparison
     if comparison is None:
-        return []
-    meaning = _messages_of(comparison, _MEANING)
+        return [], []
     is_by_policy = suite.decision.decided_by == "policy"
-    return [
-        notice
-        for notice in comparison.behaviour.notices
-        if _key(notice) not in meaning and not (is_by_policy and notice.startswith(_AMOUNTS))
-    ]
+    meaning, rest = [], []
+    conditions = {_key(check.message): check.name for check in comparison.compatibility.failures}
+    for notice in comparison.behaviour.notices:
+        condition = conditions.get(_key(notice))
+        if condition == "case_policy_match" or (condition == "trial_count_match" and not is_by_policy):
+            meaning.append(notice)
+        elif condition != "trial_count_match" and not (is_by_policy and notice.startswith(_AMOUNTS)):
+            rest.append(notice)
+    return meaning, rest
 
 
-_MEANING = ("case_policy_match", "trial_count_match")
-"""Conditions that change what "passed" means where they do not hold."""
 _AMOUNTS = tuple(f"{words.capitalize()} " for words in AMOUNTS.values())
-
-
-def _messages_of(comparison: Comparison, checks: Sequence[str]) -> set[str]:
-    return {_key(check.message) for check in comparison.compatibility.failures if check.name in checks}
 
 
 def _key(sentence: str) -> str:
@@ -235,7 +227,8 @@ def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
         ("Model", "model"),
         ("Evidence", "manifest_sha256"),
     ):
-        values = [_known(run, name) for run in (suite.candidate, other)]
+        stated = [getattr(run, name) if run is not None else None for run in (suite.candidate, other)]
+        values = ["" if value in (None, "unknown") else str(value) for value in stated]
         if any(values):
             yield Fact(label, *values)
     yield Fact("Result", *(passing(run.summary).rstrip(".") for run in (suite.candidate, other) if run))
@@ -270,8 +263,3 @@ def _moves(comparison: Comparison) -> Iterator[Fact]:
             now, before = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
             ratio = _ratio(metric) if metric.baseline and metric.candidate is not None else ""
             yield Fact(AMOUNTS[metric.name].capitalize(), now, before, ratio)
-
-
-def _known(run: RunReference | None, name: str) -> str:
-    value = getattr(run, name) if run is not None else None
-    return "" if value in (None, "unknown") else str(value)

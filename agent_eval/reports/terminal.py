@@ -169,7 +169,10 @@ def agent_run_text(
     """Render the run of an agent: the result of `run`, why cases fail, what was sent again, what it cost."""
     text = run_text(summary, pack, colour=colour, failing=failing, execution=execution)
     *lines, evidence = text.splitlines()
-    sentences = [*_kinds(summary), *_missing_variable(failing), *_effort(progress)]
+    ordered = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
+    kinds = ", ".join(f"{name} {number:,}" for name, number in ordered)
+    sentences = [f"Verdicts that do not pass, by kind: {kinds}."] if kinds else []
+    sentences += [*_missing_variable(failing), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
     number = progress.unanswered_calls
     unanswered = [f"{count(number, 'tool call')} got no answer."] if number else []
@@ -192,12 +195,6 @@ def _missing_variable(failing: Failing) -> list[str]:
     return []
 
 
-def _kinds(summary: RunSummary) -> list[str]:
-    ordered = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
-    kinds = ", ".join(f"{name} {number:,}" for name, number in ordered)
-    return [f"Verdicts that do not pass, by kind: {kinds}."] if kinds else []
-
-
 def _effort(progress: RunProgress) -> list[str]:
     sentences = []
     if number := progress.resumed:
@@ -210,18 +207,14 @@ def _effort(progress: RunProgress) -> list[str]:
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:
+        costs = progress.costs
+        parts = {"agent": costs.agent, "LLM judges": costs.judges, "simulated users": costs.simulated_users}
+        known = ", ".join(f"{who} ${cost:,.4f}" for who, cost in parts.items() if cost)
+        of_each = f" ({known})" if costs.judges or costs.simulated_users else ""
         unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known in full"
-        sentences.append(f"Spent: {_spent(progress)}{unknown if progress.unknown_cost else ''}.")
+        unknown = unknown if progress.unknown_cost else ""
+        sentences.append(f"Spent: ${progress.cost_usd:,.4f}{of_each}{unknown}.")
     return [*([" ".join(sentences)] if sentences else []), *progress.notes]
-
-
-def _spent(progress: RunProgress) -> str:
-    """Write what a run cost, and by whom it was spent where that is not the agent alone."""
-    costs = progress.costs
-    parts = {"agent": costs.agent, "LLM judges": costs.judges, "simulated users": costs.simulated_users}
-    known = [f"{who} ${cost:,.4f}" for who, cost in parts.items() if cost]
-    of_each = f" ({', '.join(known)})" if costs.judges or costs.simulated_users else ""
-    return f"${progress.cost_usd:,.4f}{of_each}"
 
 
 _BAR = 24
@@ -231,45 +224,28 @@ def progress_text(progress: RunProgress) -> str:
     """Write progress on one line: how many are done and how they ended, the cost, the time left."""
     share = 100 * progress.done // progress.total if progress.total else 100
     done = f"{progress.done:,} of {progress.total:,} {progress.unit} ({share} %)"
-    return ", ".join([done, *_outcomes(progress), *_cost(progress, " and more"), *_time_left(progress)])
+    return ", ".join([done, *_state(progress, " and more")])
 
 
 def progress_bar(progress: RunProgress, columns: int) -> str:
     """Write progress with a bar before it; a narrow terminal gets fewer words, then no bar."""
     filled = _BAR * progress.done // progress.total if progress.total else _BAR
     bar = f"[{'#' * filled}{'.' * (_BAR - filled)}] "
-    short = ", ".join(
-        [
-            f"{progress.done:,}/{progress.total:,}",
-            *_outcomes(progress),
-            *_cost(progress, "+"),
-            *_time_left(progress),
-        ]
-    )
+    short = ", ".join([f"{progress.done:,}/{progress.total:,}", *_state(progress, "+")])
     lines = (bar + progress_text(progress), bar + short, short)
     return next((line for line in lines if len(line) < columns), short)[: max(columns - 1, 1)]
 
 
-def _outcomes(progress: RunProgress) -> list[str]:
+def _state(progress: RunProgress, more: str) -> list[str]:
+    """Say how trials ended, what they cost, `more` where that is not all, and how much time is left."""
     parts = [f"{progress.passed:,} passed", f"{progress.failed:,} failed", count(progress.errors, "error")]
-    return [*parts, count(progress.retries, "retry", "retries")] if progress.retries else parts
-
-
-def _cost(progress: RunProgress, more: str) -> list[str]:
-    if not progress.cost_usd:
-        return []
-    return [f"${progress.cost_usd:,.4f}{more if progress.unknown_cost else ''}"]
-
-
-def _time_left(progress: RunProgress) -> list[str]:
-    seconds = progress.seconds_left
-    return [] if seconds is None or progress.done >= progress.total else [f"{_duration(seconds)} left"]
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if progress.retries:
+        parts.append(count(progress.retries, "retry", "retries"))
+    if progress.cost_usd:
+        parts.append(f"${progress.cost_usd:,.4f}{more if progress.unknown_cost else ''}")
+    if progress.seconds_left is not None and progress.done < progress.total:
+        whole = round(progress.seconds_left)
+        hours, minutes, seconds = whole // 3600, whole % 3600 // 60, whole % 60
+        words = f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+        parts.append(f"{f'{hours} h {minutes:02d} min' if hours else words} left")
+    return parts

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_eval.contracts import Comparison, GateDecision, Metric, RunReference, Tally
-from agent_eval.reports.blocks import pair
+from agent_eval.contracts import CaseRegression, Comparison, GateDecision, Metric, RunReference, Tally
+from agent_eval.reports.blocks import CRITERIA_SHOWN, pair
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.model import SuiteReport, undecided
-from agent_eval.reports.parts import Finding, State, Story
+from agent_eval.reports.parts import Finding, State
 from agent_eval.reports.story import story_of
 from agent_eval.reports.suite import case_sets
 from agent_eval.reports.terminal import (
@@ -22,7 +22,6 @@ from agent_eval.reports.terminal import (
     shown_name,
     wrapped,
 )
-from agent_eval.reports.turns import conversation_lines
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -47,42 +46,40 @@ _MARKS: dict[State, str] = {
 def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> str:
     """Render the result of `compare`: what moved, which cases regressed, where the comparison is."""
     overview, run = comparison.overview, comparison.candidate
-    suite = SuiteReport(slug="", suite_path="", decision=undecided(run), candidate=run, comparison=comparison)
-    lines = [
-        painted(
-            f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
-            f"{overview.improved_cases:,} improved.",
-            RED if overview.regressed_cases else GREEN,
-            colour,
-        ),
-        *wrapped(clean(notice) for notice in comparison.behaviour.notices),
-        *_moved_rates(comparison),
-        *wrapped((clean(text) for _, text in case_sets(suite)), rest="  "),
-        *_regressed(comparison),
-        *_less_often(comparison),
-        f"Comparison: {shown_name(path, 1000)}",
-    ]
-    return joined(lines)
+    first = (
+        f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
+        f"{overview.improved_cases:,} improved."
+    )
+    lines = [painted(first, RED if overview.regressed_cases else GREEN, colour)]
+    lines += wrapped(clean(notice) for notice in comparison.behaviour.notices)
 
-
-def _moved_rates(comparison: Comparison) -> list[str]:
-    """List the rates of the run, and those of the judges that moved."""
+    # The rates of the run, and those of the judges that moved.
     named = [("Pass rate", "pass_rate"), ("Hard-fail rate", "hard_fail_rate")]
     rows = [(label, comparison.metrics[key]) for label, key in named if key in comparison.metrics]
     moved: list[Metric] = [metric for metric in comparison.judge_metrics.values() if metric.delta]
     moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
     rows += [(shown_name(metric.name, 24), metric) for metric in moved[:CASES_SHOWN]]
     width = max((len(label) for label, _ in rows), default=0)
-    lines = []
     for label, metric in rows:
         before, now, difference = pair(metric)
         lines.append(f"  {label:<{width}}  {before} → {now} ({difference})")
-    return lines
+
+    suite = SuiteReport(slug="", suite_path="", decision=undecided(run), candidate=run, comparison=comparison)
+    lines += wrapped((clean(text) for _, text in case_sets(suite)), rest="  ")
+    if regressed := [row for row in comparison.case_regressions if row.regressed]:
+        lines += ["Regressed:", *_regressed(regressed, comparison)]
+    if less_often := [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in fallen(comparison)]:
+        lines += ["Pass less often:", *less_often[:CASES_SHOWN], *_more(less_often)]
+    return joined([*lines, f"Comparison: {shown_name(path, 1000)}"])
 
 
-def _regressed(comparison: Comparison) -> list[str]:
-    """List the cases that regressed, each with the first judge that objects."""
-    rows = [row for row in comparison.case_regressions if row.regressed]
+def _more(listed: Sequence[object], what: str = "") -> list[str]:
+    """Count those beyond what is shown."""
+    more = len(listed) - CASES_SHOWN
+    return [f"  and {more:,} more{what}"] if more > 0 else []
+
+
+def _regressed(rows: Sequence[CaseRegression], comparison: Comparison) -> list[str]:
     conversations = {change.case_id: change for change in comparison.conversations}
     lines = []
     for row in rows[:CASES_SHOWN]:
@@ -94,19 +91,13 @@ def _regressed(comparison: Comparison) -> list[str]:
         conversation = conversations.pop(row.case_id, None)
         # One conversation is enough for a screen; all of them are in the comparison.
         if conversation is not None:
-            lines += conversation_lines(conversation)
+            judges = dict.fromkeys(each.judge_id for each in conversation.criteria)
+            worse = [each for judge_id in judges for each in conversation.worse(judge_id)]
+            for each in worse[:CRITERIA_SHOWN]:
+                words = f"{shown_name(each.criterion, 120)}: {clean(each.reason, limit=200)}"
+                lines += wrapped([words], first="    - ", rest="      ")
             conversations.clear()
-    if len(rows) > CASES_SHOWN:
-        lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
-    return ["Regressed:", *lines] if lines else []
-
-
-def _less_often(comparison: Comparison) -> list[str]:
-    rows = fallen(comparison)
-    lines = [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:CASES_SHOWN]]
-    if len(rows) > CASES_SHOWN:
-        lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
-    return ["Pass less often:", *lines] if lines else []
+    return lines + _more(rows)
 
 
 def gate_text(
@@ -134,23 +125,22 @@ def gate_text(
     paragraphs = map(clean, filter(None, [story.lead, story.why, to_do]))
     lines = [painted(line, _COLOURS[story.state], colour) for line in first]
     lines += wrapped(paragraphs, first="  ", rest="  ")
-    lines += _groups(story)
-    lines += _findings([*story.findings, *(Finding("skipped", note) for note in story.notes[:_NOTES_SHOWN])])
-    lines += _findings([Finding("skipped", text) for text in story.set_aside[:_NOTES_SHOWN]])
-    if verbose:
-        lines += _statistics(story)
-    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
-
-
-def _groups(story: Story) -> list[str]:
-    """Write the cases to look at, those that fail alike in one line."""
-    lines = []
     for group in story.groups[:CASES_SHOWN]:
         text = f"{_ids(group.case_ids)}: {clean(group.why, limit=300)} (now {group.now}, main {group.main})"
         lines += wrapped([text], first=f"  {_MARKS[group.state]} ", rest="     ")
-    if len(story.groups) > CASES_SHOWN:
-        lines.append(f"  and {len(story.groups) - CASES_SHOWN:,} more kinds of failure")
-    return lines
+    lines += _more(story.groups, " kinds of failure")
+    lines += _findings([*story.findings, *(Finding("skipped", note) for note in story.notes[:_NOTES_SHOWN])])
+    lines += _findings([Finding("skipped", text) for text in story.set_aside[:_NOTES_SHOWN]])
+    if verbose:
+        # The counts of the cases that newly fail, and the limits.
+        counts = [
+            f"{_ids(case_ids)}, {row.words}: main {row.main}, first run {row.first}, run again: "
+            f"main {row.base}, here {row.change}"
+            for _, case_ids, row in story.by_counts[:CASES_SHOWN]
+        ]
+        lines += wrapped(counts, first="  -- ", rest="     ")
+        lines += _findings([Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"])
+    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
 
 
 def _ids(case_ids: Sequence[str]) -> str:
@@ -164,16 +154,3 @@ def _findings(findings: Sequence[Finding]) -> list[str]:
     for finding in findings:
         lines += wrapped([clean(finding.text, limit=600)], first=f"  {_MARKS[finding.state]} ", rest="     ")
     return lines
-
-
-def _statistics(story: Story) -> list[str]:
-    """Write the counts of the cases that newly fail, and the limits."""
-    rows = [
-        f"{_ids(case_ids)}, {row.words}: main {row.main}, first run {row.first}, run again: main {row.base}, "
-        f"here {row.change}"
-        for _, case_ids, row in story.by_counts[:CASES_SHOWN]
-    ]
-    lines = wrapped(rows, first="  -- ", rest="     ")
-    return lines + _findings(
-        [Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"]
-    )

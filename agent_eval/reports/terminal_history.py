@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from agent_eval.gate.release import FEWEST, DriftReport
+from agent_eval.gate.release import FEWEST, Drift
 from agent_eval.history.board import Board, CaseBoard, Recommendation
 from agent_eval.reports.history import (
     LEGEND,
-    Series,
     cell,
     costs,
     kinds_words,
@@ -42,27 +40,16 @@ def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> li
     if history.other_keys:
         words = count(history.other_keys, "run")
         lines.append(f"{words} with another key, in [brackets]: shown, and not counted below")
-    return [*lines, "", *_trend(history), "", *_heat_map(history, colour), "", *_flake_board(history, colour)]
-
-
-def _trend(history: Board) -> list[str]:
-    lines = [f"Pass rate  {_marked(rates(history.runs).sparkline, history)}  {trend_words(history)}"]
-    for name, series, unit in (
-        ("Cost       ", costs(history.runs), "$"),
-        ("Latency    ", latencies(history.runs), ""),
+    lines += ["", f"Pass rate  {_marked(rates(history.runs).sparkline, history)}  {trend_words(history)}"]
+    for name, series, write, of_what in (
+        ("Cost       ", costs(history.runs), "${:,.4f}".format, ""),
+        ("Latency    ", latencies(history.runs), "{:,.2f} s".format, ", median of its cases"),
     ):
-        if series.known:
-            lines.append(f"{name}{_marked(series.sparkline, history)}  {_figures(series, unit)}")
-    return lines
-
-
-def _figures(series: Series, unit: str) -> str:
-    values = (series.newest or 0.0, min(series.known), max(series.known))
-    if unit:
-        newest, low, high = (f"${value:,.4f}" for value in values)
-        return f"{newest} in the newest run; {low} to {high}"
-    newest, low, high = (f"{value:,.2f} s" for value in values)
-    return f"{newest} in the newest run, median of its cases; {low} to {high}"
+        if series.newest is not None:
+            low, high = write(min(series.known)), write(max(series.known))
+            words = f"{write(series.newest)} in the newest run{of_what}; {low} to {high}"
+            lines.append(f"{name}{_marked(series.sparkline, history)}  {words}")
+    return [*lines, "", *_heat_map(history, colour), "", *_flake_board(history, colour)]
 
 
 def _marked(line: str, history: Board) -> str:
@@ -83,7 +70,10 @@ def _heat_map(history: Board, colour: bool) -> list[str]:
     lines = ["Cases over runs, the newest on the right:", f"  ({LEGEND})"]
     for case in unsteady[:CASES_SHOWN]:
         cells = _marked("".join(map(cell, case.cells)), history)
-        lines.append(f"  {_name(case)}  {_painted_cells(cells) if colour else cells}")
+        if colour:
+            marks = {"x": RED} | dict.fromkeys("?123456789", YELLOW)
+            cells = "".join(painted(sign, marks.get(sign, ""), wanted=sign in marks) for sign in cells)
+        lines.append(f"  {_name(case)}  {cells}")
     hidden = len(unsteady) - CASES_SHOWN
     if hidden > 0:
         lines.append(f"  and {count(hidden, 'more case')} that did not always pass")
@@ -91,12 +81,6 @@ def _heat_map(history: Board, colour: bool) -> list[str]:
     if plain:
         lines.append(f"  and {count(plain, 'case')} that passed in every run")
     return lines
-
-
-def _painted_cells(cells: str) -> str:
-    return "".join(
-        painted(sign, RED if sign == "x" else YELLOW, wanted=sign in "x?123456789") for sign in cells
-    )
 
 
 def _flake_board(history: Board, colour: bool) -> list[str]:
@@ -116,18 +100,13 @@ def _flake_board(history: Board, colour: bool) -> list[str]:
         )
         for case in unsteady
     ]
-    return [*lines, "", *_table(rows, [case.kind for case in unsteady], colour)]
-
-
-def _table(rows: Sequence[tuple[str, ...]], kinds: Sequence[str], colour: bool) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    lines = []
-    for number, row in enumerate(rows):
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines.append("")
+    for number, (*row, last) in enumerate(rows):
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
         if number:
-            paint = _COLOURS.get(kinds[number - 1], YELLOW)
-            cells[1] = painted(cells[1], paint, wanted=colour)
-        lines.append("  " + "  ".join([*cells, clean(row[-1], limit=120)]).rstrip())
+            cells[1] = painted(cells[1], _COLOURS.get(row[1], YELLOW), wanted=colour)
+        lines.append("  " + "  ".join([*cells, clean(last, limit=120)]).rstrip())
     return lines
 
 
@@ -178,19 +157,25 @@ def _rate(case: CaseBoard) -> str:
 
 def _quoted(case_id: str) -> str:
     """Quote an id as a string of YAML on one line, whatever is in it."""
-    return f'"{"".join(map(_escaped, case_id))}"'
+    escaped = case_id.replace("\\", "\\\\").replace('"', '\\"')
+    signs = (sign if sign.isprintable() else f"\\U{ord(sign):08X}" for sign in escaped)
+    return f'"{"".join(signs)}"'
 
 
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    return character if character.isprintable() else f"\\U{ord(character):08X}"
-
-
-def drift_text(report: DriftReport) -> list[str]:
+def drift_text(drift: Drift) -> list[str]:
     """Render the verdict first, then the figures it rests on, and the cases that fell the most."""
-    drift = report.drift
-    lines = [_verdict(report)]
+    runs = len(drift.runs)
+    over = f"over its last {count(runs, 'run')}"
+    if drift.p_value is None or drift.lost is None:
+        verdict = (
+            f"Main has run {count(runs, 'time')} since the release: nothing is said before {FEWEST} runs."
+        )
+    elif drift.is_worse:
+        verdict = f"Main passes {distance(drift.lost)} points less than the release {over}."
+    else:
+        moved = f"{distance(drift.lost)} points {'less' if drift.lost > 0 else 'more'}"
+        verdict = f"Main does not pass less than the release {over}: {moved} is within chance."
+    lines = [verdict]
     if drift.p_value is not None:
         lines.append(
             f"Chance of so large a fall without a change: {drift.p_value:.2g} (Welch's t over run totals)."
@@ -198,25 +183,13 @@ def drift_text(report: DriftReport) -> list[str]:
     for word, totals in (("Release", drift.release), ("Main", drift.main)):
         figures = ", ".join(f"{total:g}" for total in totals)
         lines.append(f"{word}: {figures} of {drift.cases} cases passed.")
-    if report.left_out_cases or report.left_out_runs:
-        cases, runs = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
-        lines.append(f"Left out: {cases} that changed or are gone, {runs} that cannot be compared.")
-    if drift.is_worse and report.fallen:
+    if drift.left_out_cases or drift.left_out_runs:
+        cases, left_out = count(drift.left_out_cases, "case"), count(drift.left_out_runs, "run")
+        lines.append(f"Left out: {cases} that changed or are gone, {left_out} that cannot be compared.")
+    if drift.is_worse and drift.fallen:
         lines.append("Fell the most:")
         lines += [
             f"  {clean(case.case_id)}  {case.release:.0%} → {case.main:.0%}"
-            for case in report.fallen[:_MOST_FALLEN]
+            for case in drift.fallen[:_MOST_FALLEN]
         ]
     return lines
-
-
-def _verdict(report: DriftReport) -> str:
-    """Say in one sentence whether main lost anything."""
-    drift, runs = report.drift, len(report.runs)
-    if drift.p_value is None or drift.lost is None:
-        return f"Main has run {count(runs, 'time')} since the release: nothing is said before {FEWEST} runs."
-    over = f"over its last {count(runs, 'run')}"
-    if drift.is_worse:
-        return f"Main passes {distance(drift.lost)} points less than the release {over}."
-    moved = f"{distance(drift.lost)} points {'less' if drift.lost > 0 else 'more'}"
-    return f"Main does not pass less than the release {over}: {moved} is within chance."

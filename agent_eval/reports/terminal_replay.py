@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from agent_eval.contracts.replay import (
         CaseMismatch,
         EnvironmentMismatch,
-        ReplayedVerdict,
         ReplayExecReport,
         ReplayReport,
     )
 
 _SHOWN = 10
+_NOTHING_BAD = ("passed", "skipped", "absent")
 
 
 def replay_text(report: ReplayReport, path: str | None, *, colour: bool = False) -> str:
@@ -36,7 +36,16 @@ def replay_text(report: ReplayReport, path: str | None, *, colour: bool = False)
         before, now = report.saved_summary, report.replayed_summary
         of_all = f"{before.passed_cases:,} of {before.total_cases:,} cases passed"
         lines.append(f"Summary: {of_all}, now {now.passed_cases:,}.")
-    lines.append(_environment(report))
+    keys = sorted({item.field.partition(".")[0] for item in report.env_mismatches if not item.allowed})
+    pins = len(report.env_mismatches)
+    differ = f"{count(pins, 'pin')} {verb(pins, 'differs', 'differ')}"
+    if report.env_match:
+        lines.append("Environment: every pin is the same.")
+    elif not keys:
+        lines.append(f"Environment: {differ}, as --allow-env-drift allows.")
+    else:
+        flags = clean(" ".join(f"--allow-env-drift {key}" for key in keys), limit=300)
+        lines.append(f"Environment: {differ}. Where that is expected: {flags}.")
     for difference in report.env_mismatches[:_SHOWN]:
         lines.append(_difference(difference) + (" (allowed)" if difference.allowed else ""))
     if len(report.env_mismatches) > _SHOWN:
@@ -46,25 +55,13 @@ def replay_text(report: ReplayReport, path: str | None, *, colour: bool = False)
     return "\n".join(lines)
 
 
-def _environment(report: ReplayReport) -> str:
-    if report.env_match:
-        return "Environment: every pin is the same."
-    counted = sum(not difference.allowed for difference in report.env_mismatches)
-    differing = count(len(report.env_mismatches), "pin")
-    verb_ = verb(len(report.env_mismatches), "differs", "differ")
-    if not counted:
-        return f"Environment: {differing} {verb_}, as --allow-env-drift allows."
-    keys = sorted({item.field.partition(".")[0] for item in report.env_mismatches if not item.allowed})
-    flags = clean(" ".join(f"--allow-env-drift {key}" for key in keys), limit=300)
-    return f"Environment: {differing} {verb_}. Where that is expected: {flags}."
-
-
 def _verdicts(mismatches: Sequence[CaseMismatch]) -> list[str]:
     """Write a line for each of the first cases: what one judge said, and says now."""
     lines = []
     for case in mismatches[:_SHOWN]:
         case_id = clean(case.case_id, limit=70)
-        for judge in sorted(case.judges, key=_says_nothing_bad)[:1]:
+        # A judge that objects comes first.
+        for judge in sorted(case.judges, key=lambda each: each.replayed in _NOTHING_BAD)[:1]:
             judge_id = clean(judge.judge_id, limit=40)
             lines.append(f"  {case_id}: {judge_id} said {judge.saved}, now {judge.replayed}")
         if not case.judges:
@@ -101,8 +98,3 @@ def replay_exec_text(report: ReplayExecReport, path: str | None, *, colour: bool
     if path:
         lines.append(f"Report: {clean(path, limit=1000)}")
     return "\n".join(lines)
-
-
-def _says_nothing_bad(judge: ReplayedVerdict) -> bool:
-    """Sort judges that object first."""
-    return judge.replayed in ("passed", "skipped", "absent")

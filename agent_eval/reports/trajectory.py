@@ -47,7 +47,16 @@ def trajectory_text(
         ]
     lines += [f"     {line}" for line in traceback_lines(case.metadata)]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
-    lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
+    for verdict in verdicts:
+        # What an LLM judge found of each criterion, with its reason and how its votes agreed.
+        criteria = verdict["evidence"].get("criteria")
+        rows = [each for each in criteria if isinstance(each, dict)] if isinstance(criteria, list) else []
+        for each in rows[:_CRITERIA_SHOWN]:
+            result = str(each.get("outcome"))
+            mark = painted("ok" if result == "passed" else "NO", _COLOUR.get(result, RED), colour)
+            words = f"{each.get('criterion')} {result}" + (", advisory" if each.get("advisory") else "")
+            finding = f"{words} ({each.get('agreement')} votes): {each.get('reason')}"
+            lines.append(f"     {mark} {clean(finding, limit=VALUE_LIMIT)}")
     for advice in advisory_in(verdicts):
         words = f"{advice.judge_id} {advice.outcome}, advisory: {advice.reason}"
         lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
@@ -180,21 +189,6 @@ WHOSE = {
 
 _COLOUR = {"passed": GREEN, "inconclusive": YELLOW}
 _CRITERIA_SHOWN = 20
-
-
-def _criteria(verdict: VerdictRow, colour: bool) -> list[str]:
-    """List what an LLM judge found of each criterion, with its reason and how its votes agreed."""
-    criteria = verdict["evidence"].get("criteria")
-    rows = [row for row in criteria if isinstance(row, dict)] if isinstance(criteria, list) else []
-    return [_criterion(row, colour) for row in rows[:_CRITERIA_SHOWN]]
-
-
-def _criterion(row: Mapping[str, Any], colour: bool) -> str:
-    outcome = str(row.get("outcome"))
-    mark = painted("ok" if outcome == "passed" else "NO", _COLOUR.get(outcome, RED), colour)
-    words = f"{row.get('criterion')} {outcome}" + (", advisory" if row.get("advisory") else "")
-    finding = f"{words} ({row.get('agreement')} votes): {row.get('reason')}"
-    return f"     {mark} {clean(finding, limit=VALUE_LIMIT)}"
 
 
 def cases_text(failing: Sequence[CaseResultRow], total: int, *, most: int) -> list[str]:

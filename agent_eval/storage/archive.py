@@ -97,9 +97,24 @@ def write_zip(
     with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
         unpacked, packed = 0, _END_RECORDS
         for name, content in members:
-            written = _write_member(archive, name, content, sealed.get(name))
-            unpacked += written.file_size
-            packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
+            info = zipfile.ZipInfo(name, _EARLIEST)
+            info.create_system = 3
+            info.external_attr = (stat.S_IFREG | 0o644) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # no public way when streaming
+            hasher = hashlib.sha256()
+            with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
+                info.file_size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                with archive.open(info, "w") as member:
+                    while chunk := source.read(1 << 20):
+                        hasher.update(chunk)
+                        member.write(chunk)
+            if hasher.hexdigest() != sealed.get(name, hasher.hexdigest()):
+                raise AlteredPack(name)
+            # What the entry says now is what was written.
+            unpacked += info.file_size
+            packed += info.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
             if unpacked > limits.max_bytes:
                 raise _refuse_to_write(out, f"more than {limits.max_bytes:,} bytes")
             if packed > packed_limit:
@@ -125,7 +140,11 @@ class ZipArchive:
     ) -> None:
         self.source = source
         self.limits = limits
-        self._file = _open(where)
+        self._file: IO[bytes]
+        if isinstance(where, Path):
+            self._file = open_regular(where)
+        else:
+            self._file = io.BytesIO(where) if isinstance(where, bytes) else where
         try:
             self._members = self._check_members()
         except BaseException:
@@ -133,53 +152,48 @@ class ZipArchive:
             raise
 
     def _check_members(self) -> dict[str, zipfile.ZipInfo]:
-        size = self._file.seek(0, os.SEEK_END)
-        if size > self.limits.max_packed_bytes:
-            raise _too_large(self.source, f"is {size:,} bytes, more than {self.limits.max_packed_bytes:,}")
+        size, limits = self._file.seek(0, os.SEEK_END), self.limits
+        if size > limits.max_packed_bytes:
+            raise _too_large(self.source, f"is {size:,} bytes, more than {limits.max_packed_bytes:,}")
         damage = "is not a zip archive"
         with self._refusing_damage(damage):
-            directory = _read_directory(self._file, size)
-        if directory.size > self.limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
-            raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
+            number, length, offset, end = _read_directory(self._file, size)
+        if length > limits.max_entries * (_DIRECTORY_ENTRY + _AVERAGE_NAME):
+            raise _too_large(self.source, f"has more than {limits.max_entries:,} members")
         with self._refusing_damage(damage):
             self._zip = zipfile.ZipFile(self._file)
         entries = self._zip.infolist()
         files = [entry for entry in entries if not self._is_directory(entry)]
         # Other programs list directories too, usually one for every two files.
-        if len(files) > self.limits.max_entries or len(entries) > 2 * self.limits.max_entries:
-            raise _too_large(self.source, f"has more than {self.limits.max_entries:,} members")
+        if len(files) > limits.max_entries or len(entries) > 2 * limits.max_entries:
+            raise _too_large(self.source, f"has more than {limits.max_entries:,} members")
         _check_names(self.source, (entry.filename for entry in files))
-        self._check_sizes(files)
+        for entry in files:
+            if entry.file_size > max(_HARMLESS, entry.compress_size * _BEST_RATIO):
+                words = f"member {entry.filename[:200]!r} claims more bytes than it can unpack to"
+                raise _untrusted(self.source, words)
+        total = sum(entry.file_size for entry in files)
+        if total > limits.max_bytes:
+            raise _too_large(self.source, f"unpacks to {total:,} bytes, more than {limits.max_bytes:,}")
         with self._refusing_damage(damage):
-            _check_places(entries, directory)
+            _check_places(entries, number, length, offset, end)
         return {entry.filename: entry for entry in files}
 
     def _is_directory(self, entry: zipfile.ZipInfo) -> bool:
         """Refuse an entry that is neither regular file nor directory; return whether it is a directory."""
-        name = entry.filename[:200]
+        is_directory = entry.filename.endswith("/")
+        problem = check_member_name(entry.filename.removesuffix("/")) if is_directory else None
         if entry.orig_filename != entry.filename:
-            raise _untrusted(self.source, f"member {name!r} has a NUL or foreign separator in its name")
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _untrusted(self.source, f"member {name!r} is a link or device")
-        if entry.flag_bits & 0x1:
-            raise _untrusted(self.source, f"member {name!r} is encrypted")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise _untrusted(self.source, f"member {name!r} uses compression method {entry.compress_type}")
-        if not entry.filename.endswith("/"):
-            return False
-        if problem := check_member_name(entry.filename.removesuffix("/")):
-            raise _untrusted(self.source, f"member {name!r} {problem}")
-        return True
-
-    def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
-        for entry in entries:
-            if entry.file_size > max(_HARMLESS, entry.compress_size * _BEST_RATIO):
-                name = entry.filename[:200]
-                raise _untrusted(self.source, f"member {name!r} claims more bytes than it can unpack to")
-        total = sum(entry.file_size for entry in entries)
-        if total > self.limits.max_bytes:
-            raise _too_large(self.source, f"unpacks to {total:,} bytes, more than {self.limits.max_bytes:,}")
+            problem = "has a NUL or foreign separator in its name"
+        elif stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            problem = "is a link or device"
+        elif entry.flag_bits & 0x1:
+            problem = "is encrypted"
+        elif entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            problem = f"uses compression method {entry.compress_type}"
+        if problem is not None:
+            raise _untrusted(self.source, f"member {entry.filename[:200]!r} {problem}")
+        return is_directory
 
     def names(self) -> list[str]:
         """Return the names of all files in the archive, sorted, without directories."""
@@ -263,27 +277,6 @@ def _refuse_to_write(out: Path, problem: str) -> InvalidInput:
     )
 
 
-def _write_member(
-    archive: zipfile.ZipFile, name: str, content: Path | bytes, sha256: str | None
-) -> zipfile.ZipInfo:
-    """Add a member and return its entry, which then has the sizes of its content."""
-    info = zipfile.ZipInfo(name, _EARLIEST)
-    info.create_system = 3
-    info.external_attr = (stat.S_IFREG | 0o644) << 16
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # no public way to set it when streaming
-    hasher = hashlib.sha256()
-    with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
-        info.file_size = len(content) if isinstance(content, bytes) else os.fstat(source.fileno()).st_size
-        with archive.open(info, "w") as member:
-            while chunk := source.read(1 << 20):
-                hasher.update(chunk)
-                member.write(chunk)
-    if sha256 is not None and hasher.hexdigest() != sha256:
-        raise AlteredPack(name)
-    return info
-
-
 def _check_names(source: str, names: Iterable[str]) -> None:
     """Refuse names that point out of the archive or collide with each other."""
     places: dict[str, str] = {}
@@ -313,26 +306,10 @@ def _too_large(source: str, problem: str) -> InvalidInput:
     return InvalidInput(f"{source}: {problem}", file=source, remedy=remedy)
 
 
-def _open(where: Path | bytes | IO[bytes]) -> IO[bytes]:
-    if isinstance(where, bytes):
-        return io.BytesIO(where)
-    if not isinstance(where, Path):
-        return where
-    return open_regular(where)
-
-
-@dataclass(frozen=True, slots=True)
-class _Directory:
-    """What the end record says of the archive's directory, and where that must end."""
-
-    entries: int
-    size: int
-    offset: int
-    end: int
-
-
-def _read_directory(file: IO[bytes], size: int) -> _Directory:
+def _read_directory(file: IO[bytes], size: int) -> tuple[int, int, int, int]:
     """Read the end record (PKWARE APPNOTE 4.3.16), and the zip64 end record where there is one (4.3.14).
+
+    Returns what they say of the archive's directory: number of members, size, offset, and where it must end.
 
     Two readers must not see two archives in one file. So nothing may precede or follow the archive, it is on
     one disk, and both records say the same.
@@ -347,15 +324,15 @@ def _read_directory(file: IO[bytes], size: int) -> _Directory:
     if end + _END.size + comment != len(tail):
         raise zipfile.BadZipFile("bytes follow its end")
     position = size - tail_length + end
-    values = [disk, directory_disk, here, entries, length, offset]
     if end >= _LOCATOR.size and tail[end - _LOCATOR.size : end].startswith(b"PK\x06\x07"):
-        values, position = _zip64_values(file, values, position - _LOCATOR.size)
-    disk, directory_disk, here, entries, length, offset = values
+        short = [disk, directory_disk, here, entries, length, offset]
+        values, position = _zip64_values(file, short, position - _LOCATOR.size)
+        disk, directory_disk, here, entries, length, offset = values
     if disk or directory_disk:
         raise zipfile.BadZipFile("it is divided into several files")
     if here != entries:
         raise zipfile.BadZipFile("its end record has two numbers of members")
-    return _Directory(entries, length, offset, position)
+    return entries, length, offset, position
 
 
 def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list[int], int]:
@@ -375,16 +352,16 @@ def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list
     return values, position
 
 
-def _check_places(entries: list[zipfile.ZipInfo], directory: _Directory) -> None:
+def _check_places(entries: list[zipfile.ZipInfo], number: int, size: int, offset: int, end: int) -> None:
     """Refuse members that share bytes, and bytes before the first member or around the directory."""
-    if len(entries) != directory.entries:
+    if len(entries) != number:
         raise zipfile.BadZipFile("its end record has another number of members than its directory")
-    if directory.offset + directory.size != directory.end:
+    if offset + size != end:
         raise zipfile.BadZipFile(_STRAY_BYTES)
-    end = 0
+    place = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
-        if entry.header_offset < end or (end == 0 and entry.header_offset):
+        if entry.header_offset < place or (place == 0 and entry.header_offset):
             raise zipfile.BadZipFile(_STRAY_BYTES)
-        end = entry.header_offset + _LOCAL_HEADER + len(entry.orig_filename.encode()) + entry.compress_size
-    if end > directory.offset or (directory.offset and not entries):
+        place = entry.header_offset + _LOCAL_HEADER + len(entry.orig_filename.encode()) + entry.compress_size
+    if place > offset or (offset and not entries):
         raise zipfile.BadZipFile(_STRAY_BYTES)

@@ -97,11 +97,17 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
                 yield stream
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _partial_file(path, aside or path.parent) as (file, partial):
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(partial, path)
+        partial, descriptor = _new_partial((aside or path.parent) / path.name)
+        with open(descriptor, "wb") as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(partial, path)
+            except BaseException:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
         sync_directory(path.parent)
     except OSError as error:
         raise writing_failed(path, error) from error
@@ -114,29 +120,28 @@ def write_private(path: Path, data: bytes) -> None:
         UsageError: Something is at `path` already.
         StorageError: Disk full, no permission.
     """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except FileExistsError:
+            raise UsageError(
+                f"{path} exists and is not overwritten",
+                remedy="Choose another name, or remove it if nothing needs it any more.",
+                file=str(path),
+            ) from None
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            sync_directory(path.parent)
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            raise
     except OSError as error:
-        raise writing_failed(path, error) from error
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise UsageError(
-            f"{path} exists and is not overwritten",
-            remedy="Choose another name, or remove it if nothing needs it any more.",
-            file=str(path),
-        ) from None
-    except OSError as error:
-        raise writing_failed(path, error) from error
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_directory(path.parent)
-    except OSError as error:
-        with suppress(OSError):
-            path.unlink()
         raise writing_failed(path, error) from error
 
 
@@ -191,7 +196,7 @@ def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], boo
     with without_new_directories(first):
         try:
             first.parent.mkdir(parents=True, exist_ok=True)
-            partial, descriptor = _partial_directory(first)
+            partial, descriptor = _new_partial(first, is_directory=True)
         except OSError as error:
             raise writing_failed(first, error) from error
         try:
@@ -328,23 +333,6 @@ def exchange(first: Path, second: Path) -> bool:
     return bool(code == 0)
 
 
-@contextmanager
-def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    _sweep(directory, _prefix(path, "partial"))
-    while True:
-        partial = _sibling(directory / path.name, "partial")
-        with open(partial, "xb") as file:
-            if not _lock_partial(partial, file.fileno()):
-                continue  # another process removed it as a leftover before it was locked
-            try:
-                yield file, partial
-            except BaseException:
-                with suppress(OSError):
-                    partial.unlink()
-                raise
-        return
-
-
 def _is_stream(path: Path) -> bool:
     """Whether `path` passes bytes on, such as a pipe, so that replacing it would lose them."""
     # By the parent as well: /dev/stdout and /proc/self/fd/1 are links, even to files. But not all of /dev:
@@ -358,19 +346,29 @@ def _is_stream(path: Path) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
-def _partial_directory(final: Path) -> tuple[Path, int]:
-    """Create a directory beside `final`; return it with the descriptor that locks it."""
+def _new_partial(final: Path, *, is_directory: bool = False) -> tuple[Path, int]:
+    """Create a file or directory beside `final`; return it with the descriptor that locks it until closed."""
     _sweep(final.parent, _prefix(final, "partial"))
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW if is_directory else os.O_WRONLY | os.O_CREAT | os.O_EXCL
     while True:
         partial = _sibling(final, "partial")
-        partial.mkdir()
+        if is_directory:
+            partial.mkdir()
         try:
-            descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(partial, flags | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
-            continue
-        if _lock_partial(partial, descriptor):
+            if is_directory:
+                continue  # another process removed it as a leftover before it was opened
+            raise
+        is_ours = True
+        with suppress(OSError):  # without locks nothing is removed
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_ours = False
+        if is_ours and is_open_as(partial, descriptor):
             return partial, descriptor
-        os.close(descriptor)
+        os.close(descriptor)  # it was removed before it was locked
 
 
 def _check_replaceable(final: Path, replace: bool) -> None:
@@ -444,16 +442,6 @@ def _c_function(name: str) -> Any:
         return None
 
 
-def _lock_partial(partial: Path, descriptor: int) -> bool:
-    """Lock a partial that was just created, until the descriptor is closed; False if it was removed."""
-    with suppress(OSError):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return _is_at(partial, descriptor)
-
-
 def _sweep(directory: Path, prefix: str) -> None:
     """Remove the leftovers of killed writers from a directory.
 
@@ -470,29 +458,25 @@ def _sweep(directory: Path, prefix: str) -> None:
     except OSError:
         return
     for name in names[:_REMOVED_AT_A_TIME]:
+        partial = directory / name
         with suppress(OSError):
-            _remove(directory / name)
+            descriptor = os.open(partial, _FLAGS)
+            try:
+                # Fails if the writer is alive and has locked it.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_open_as(partial, descriptor):
+                    mode = os.fstat(descriptor).st_mode
+                    if stat.S_ISDIR(mode):
+                        shutil.rmtree(partial, ignore_errors=True)
+                    elif stat.S_ISREG(mode):
+                        partial.unlink()
+            finally:
+                os.close(descriptor)
 
 
-def _remove(partial: Path) -> None:
-    descriptor = os.open(partial, _FLAGS)
+def is_open_as(path: Path, descriptor: int) -> bool:
+    """Tell whether a path, which is not followed, is the file or directory that a descriptor has open."""
     try:
-        # Fails if the writer is alive and has locked it.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_at(partial, descriptor):
-            return
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            shutil.rmtree(partial, ignore_errors=True)
-        elif stat.S_ISREG(mode):
-            partial.unlink()
-    finally:
-        os.close(descriptor)
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    try:
-        at_path, opened = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except OSError:
         return False
-    return (at_path.st_dev, at_path.st_ino) == (opened.st_dev, opened.st_ino)

@@ -42,24 +42,16 @@ def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
     except (OSError, ValueError) as error:
         raise reading_failed(path, error) from error
     mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode) and pipes and _is_inherited(path):
+    # The other end of a pipe that the path names as an open file of this process is open, or was.
+    if stat.S_ISFIFO(mode) and pipes and (path.parent in _OPEN_FILES or path == _STDIN):
         os.set_blocking(descriptor, True)
     elif not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise _not_regular(path, mode)
+        if stat.S_ISDIR(mode):
+            raise reading_failed(path, IsADirectoryError())
+        problem = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+        raise InvalidInput(f"{path}: {problem}", file=str(path), remedy="Give the path of a file.")
     return open(descriptor, "rb")
-
-
-def _not_regular(path: Path, mode: int) -> AgentEvalError:
-    if stat.S_ISDIR(mode):
-        return reading_failed(path, IsADirectoryError())
-    problem = "is a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
-    return InvalidInput(f"{path}: {problem}", file=str(path), remedy="Give the path of a file.")
-
-
-def _is_inherited(path: Path) -> bool:
-    """Whether a path names an open file of this process; then its other end is open, or was."""
-    return path.parent in _OPEN_FILES or path == _STDIN
 
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
@@ -72,30 +64,20 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
         StorageError: The disk failed.
     """
     with open_regular(path, pipes=True) as file:
+        chunks: list[bytes] = []
+        total = 0
         try:
             size = os.fstat(file.fileno()).st_size
-            if size > max_bytes:
-                raise _too_large(path, size, max_bytes)
-            return _read_all(file.fileno(), path, size, max_bytes)
+            # Asking for one byte more than expected, the usual file takes two reads: all of it, then its end.
+            while max(size, total) <= max_bytes:
+                if not (chunk := os.read(file.fileno(), max(_CHUNK, size - total + 1))):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                chunks.append(chunk)
+                total += len(chunk)
         except OSError as error:
             raise reading_failed(path, error) from error
-
-
-def _read_all(descriptor: int, path: Path, size: int, max_bytes: int) -> bytes:
-    chunks = []
-    total = 0
-    # Asking for one byte more than expected, the usual file takes two reads: all of it, then its end.
-    while chunk := os.read(descriptor, max(_CHUNK, size - total + 1)):
-        chunks.append(chunk)
-        total += len(chunk)
-        if total > max_bytes:
-            raise _too_large(path, total, max_bytes)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _too_large(path: Path, size: int, max_bytes: int) -> InvalidInput:
-    message = f"{path}: at least {size:,} bytes, more than the {max_bytes:,} that are read"
-    return InvalidInput(message, file=str(path), remedy="Split the file or give another one.")
+    message = f"{path}: at least {max(size, total):,} bytes, more than the {max_bytes:,} that are read"
+    raise InvalidInput(message, file=str(path), remedy="Split the file or give another one.")
 
 
 def reading_failed(path: Path, error: OSError | ValueError) -> AgentEvalError:

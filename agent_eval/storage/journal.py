@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError, UsageError
-from agent_eval.storage.atomic import new_file, sync_directory, writing_failed
+from agent_eval.storage.atomic import is_open_as, new_file, sync_directory, writing_failed
 from agent_eval.storage.files import reading_failed
 from agent_eval.storage.json import dumps
 
@@ -165,9 +165,8 @@ class Journal:
             StorageError: The file cannot be written; `JournalInUse` if another process has locked it.
             JournalExists: The file is a journal with records.
         """
-        descriptor = _open_locked(path, os.O_CREAT)
         lines = header_lines(header)
-        try:
+        with _opened(path, os.O_CREAT) as descriptor:
             if any(not line.is_header for line in whole_lines(path)):
                 raise JournalExists(
                     f"{path} has the results of an unfinished run",
@@ -179,12 +178,6 @@ class Journal:
             os.fsync(descriptor)
             # Without this a crash of the machine could lose the new file's name.
             sync_directory(path.parent)
-        except OSError as error:
-            os.close(descriptor)
-            raise writing_failed(path, error) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
         return cls(path, descriptor, header, len(lines))
 
     @classmethod
@@ -197,8 +190,7 @@ class Journal:
         """
         if not path.exists():
             return None
-        descriptor = _open_locked(path, 0)
-        try:
+        with _opened(path, 0) as descriptor:
             header, end, damaged, broken = None, 0, 0, 0
             for line in _lines(path):
                 if line is None:
@@ -207,19 +199,14 @@ class Journal:
                 damaged, broken = damaged + broken, 0
                 end = line.offset + len(line.data)
                 header = line.header if header is None and line.is_header else header
-            if not end:
-                os.close(descriptor)
-                return None
-            if header is None:
+            if end and header is None:
                 raise _broken(path, 0)
-            os.ftruncate(descriptor, end)
-            os.fsync(descriptor)
-        except OSError as error:
+            if end:
+                os.ftruncate(descriptor, end)
+                os.fsync(descriptor)
+        if not end:
             os.close(descriptor)
-            raise writing_failed(path, error) from error
-        except BaseException:
-            os.close(descriptor)
-            raise
+            return None
         return cls(path, descriptor, header, end, damaged)
 
     def entries(self) -> Iterator[RecordLine]:
@@ -246,20 +233,16 @@ class Journal:
                     ]
                     lost = len(records) - len(intact)
                     if lost:
-                        self._rewrite(
-                            header_lines(self.header), (_line_at(open_file, at) for at, _ in intact)
-                        )
-                    elif not _is_open_as(self.path, self._descriptor):
+                        with new_file(self.path) as file:
+                            file.write(header_lines(self.header))
+                            file.writelines(_line_at(open_file, at) for at, _ in intact)
+                    elif not is_open_as(self.path, self._descriptor):
                         open_file.seek(0)
-                        self._rewrite(b"", open_file)
+                        with new_file(self.path) as file:
+                            file.writelines(open_file)
             except OSError as error:
                 raise writing_failed(self.path, error) from error
         return lost
-
-    def _rewrite(self, first: bytes, lines: Iterable[bytes]) -> None:
-        with new_file(self.path) as file:
-            file.write(first)
-            file.writelines(lines)
 
     def append(self, record: Any) -> int:
         """Append a record, which is on disk when this returns; return its offset. Any thread may call this.
@@ -338,22 +321,30 @@ def read_records(path: Path, places: Iterable[tuple[int, bytes | None]]) -> Iter
         raise reading_failed(path, error) from error
 
 
-def _open_locked(path: Path, flags: int) -> int:
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """Open and lock a file; yield its descriptor, which stays open unless the block raises."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
     except OSError as error:
         raise writing_failed(path, error) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise JournalInUse(
+                f"{path} is in use by another process with the same run",
+                remedy="Wait for it to end, or end it; then resume.",
+                file=str(path),
+            ) from None
+        yield descriptor
+    except OSError as error:
         os.close(descriptor)
-        raise JournalInUse(
-            f"{path} is in use by another process with the same run",
-            remedy="Wait for it to end, or end it; then resume.",
-            file=str(path),
-        ) from None
-    return descriptor
+        raise writing_failed(path, error) from error
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _write(descriptor: int, data: bytes, position: int) -> None:
@@ -366,13 +357,6 @@ def _write(descriptor: int, data: bytes, position: int) -> None:
 def _line_at(file: BinaryIO, offset: int) -> bytes:
     file.seek(offset)
     return file.readline()
-
-
-def _is_open_as(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _broken(path: Path, offset: int) -> InvalidInput:

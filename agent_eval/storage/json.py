@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,7 +92,7 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
     except orjson.JSONDecodeError as error:
         _refuse(data, source, limits, first_line, malformed=True)
         if limits.wide_integers:
-            return _parse_wide(data)
+            return json.loads(data), data  # the standard library reads integers of any length
         # The slow check found no problem, so it disagrees with orjson; orjson decides.
         raise InvalidInput(f"{source}: {error}", file=source, line=first_line + error.lineno - 1) from None
     # A text with fewer opening brackets than levels cannot be too deep.
@@ -105,13 +104,8 @@ def _parse(data: bytes, source: str, limits: Limits, first_line: int, option: in
         if encoded is None:  # pragma: no cover - the slow check refuses every value that is too deep
             raise InvalidInput(f"{source}: nested too deeply", file=source)
         if limits.wide_integers:
-            return _parse_wide(data)
+            return json.loads(data), data  # the standard library reads integers of any length
     return value, encoded
-
-
-def _parse_wide(data: bytes) -> tuple[Any, bytes]:
-    """Parse a text that `_refuse` accepts with the standard library, which reads integers of any length."""
-    return json.loads(data), data
 
 
 def _suspicious(data: bytes) -> bool:
@@ -119,50 +113,26 @@ def _suspicious(data: bytes) -> bool:
     if b"\\u003" in data and (b"\\u003a" in data or b"\\u003A" in data):
         return True
     digits = data.translate(_DIGITS)
-    return _NINETEEN_DIGITS in digits and any(_begins_a_number(run, digits, data) for run in _LONG_RUNS)
-
-
-def _begins_a_number(run: bytes, digits: bytes, data: bytes) -> bool:
-    """Whether a run of digits may be a whole number, rather than a part of a hexadecimal string."""
-    position = digits.find(run)
-    while position >= 0:
-        if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
-            return True
-        position = digits.find(run, position + len(run))
+    for run in _LONG_RUNS if _NINETEEN_DIGITS in digits else ():
+        position = digits.find(run)
+        while position >= 0:
+            # A whole number, rather than a part of a hexadecimal string.
+            if position == 0 or data[position - 1] in _BEFORE_A_NUMBER:
+                return True
+            position = digits.find(run, position + len(run))
     return False
-
-
-class _Wrappers(threading.local):
-    """Nested one-element lists by depth, built once for each thread: `(outermost, innermost)`."""
-
-    def __init__(self) -> None:
-        self.by_depth: dict[int, tuple[list[Any], list[Any]]] = {}
-
-    def get(self, depth: int) -> tuple[list[Any], list[Any]]:
-        if depth not in self.by_depth:
-            innermost: list[Any] = [None]
-            outermost = innermost
-            for _ in range(depth - 1):
-                outermost = [outermost]
-            self.by_depth[depth] = (outermost, innermost)
-        return self.by_depth[depth]
-
-
-_WRAPPERS = _Wrappers()
 
 
 def _encode_wrapped(value: Any, depth: int, option: int) -> bytes | None:
     """Encode `value` inside `depth` lists; None if that is deeper than orjson writes."""
     if not depth:
         return orjson.dumps(value, option=option)
-    outermost, innermost = _WRAPPERS.get(depth)
-    innermost[0] = value
+    for _ in range(depth):
+        value = [value]
     try:
-        return orjson.dumps(outermost, option=option)[depth:-depth]
+        return orjson.dumps(value, option=option)[depth:-depth]
     except orjson.JSONEncodeError:
         return None
-    finally:
-        innermost[0] = None
 
 
 def _measure_orjson_depth() -> int:
@@ -257,7 +227,10 @@ def _refuse(data: bytes, source: str, limits: Limits, first_line: int, *, malfor
 
 
 def _find_syntax_error(text: str) -> _Problem | None:
-    """Return the syntax error at which the standard library's parser stops; None if it accepts the text."""
+    """Return the syntax error at which the standard library's parser stops; None if it accepts the text.
+
+    In the words of `_SYNTAX`, with an exact position.
+    """
     if text.startswith("\ufeff"):
         return _Problem("starts with a byte order mark", "Save the file as UTF-8 without BOM.", 0)
     if not text.strip(" \t\n\r"):
@@ -265,15 +238,11 @@ def _find_syntax_error(text: str) -> _Problem | None:
     try:
         # parse_int accepts integers of any length; the blank makes an escape at the very end an error.
         json.loads(text + " ", parse_int=str)
+        return None
     except json.JSONDecodeError as error:
-        return _reword(text, error.msg, error.pos)
+        message, position = error.msg, error.pos
     except RecursionError:
-        pass  # nested deeper than any limit, which the walk over the tokens finds
-    return None
-
-
-def _reword(text: str, message: str, position: int) -> _Problem:
-    """Translate a message of the standard library into the words of `_SYNTAX`, with an exact position."""
+        return None  # nested deeper than any limit, which the walk over the tokens finds
     if message.startswith("Illegal trailing comma"):  # Python 3.13 points to the comma, not behind it
         message = "Expecting value" if "array" in message else "Expecting property name"
         position = text.index("]" if message == "Expecting value" else "}", position)

@@ -212,7 +212,10 @@ class Redactor:
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, item in value.items():
-            redacted_key = self._redacted_key(key)
+            # A pattern of the user's must not rename what agent-eval reads.
+            is_ours = self._has_rules and isinstance(key, str) and _CONTRACT_KEY.fullmatch(key)
+            stays = is_ours and not self._may_have_secret(key.encode())
+            redacted_key = key if stays else self._redacted(key, True, None, None)
             unique_key, count = redacted_key, 2
             while unique_key in result:
                 unique_key, count = f"{redacted_key} {count}", count + 1
@@ -225,13 +228,6 @@ class Redactor:
             else:
                 result[unique_key] = self._redacted(item, numbers, inner, of_item)
         return result
-
-    def _redacted_key(self, key: Any) -> Any:
-        # A pattern of the user's must not rename what agent-eval reads.
-        is_ours = self._has_rules and isinstance(key, str) and _CONTRACT_KEY.fullmatch(key)
-        if is_ours and not self._may_have_secret(key.encode()):
-            return key
-        return self._redacted(key, True, None, None)
 
     @property
     def _has_rules(self) -> bool:
@@ -272,7 +268,10 @@ class Redactor:
         """What replaces secrets, and then shapes: a shape must not cut a secret in two."""
         replacements: list[Callable[[bytes], bytes]] = []
         if self._secrets:
-            replacements.append(_literals(self._forms))
+            pattern = _compiled(b"|".join(map(_literal, self._forms)))
+            replacements.append(
+                _replacing(pattern, lambda match: marker(self._forms[match.group()]).encode())
+            )
         if self._tokens:
             replacements += [_shape(name, shape.encode()) for name, shape in TOKEN_SHAPES]
         return replacements
@@ -339,11 +338,6 @@ def _replacing(pattern: Any, replacement: Any) -> Callable[[bytes], bytes]:
     return replace
 
 
-def _literals(names: Mapping[bytes, str]) -> Callable[[bytes], bytes]:
-    pattern = _compiled(b"|".join(map(_literal, names)))
-    return _replacing(pattern, lambda match: marker(names[match.group()]).encode())
-
-
 def _shape(name: str, shape: bytes) -> Callable[[bytes], bytes]:
     pattern, replacement = _compiled(shape), marker(name).encode()
     checked = name == CARD_NUMBER
@@ -378,15 +372,12 @@ def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
 def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """Replace values of fields where they stand as words of their own, by the marker of each."""
     markers = {form: hidden for value, hidden in values.items() for form in _json_forms(value)}
-    ordered = sorted(markers, key=lambda form: (-len(form), form))
-    pattern = _compiled(b"|".join(_bounded(form) for form in ordered))
-    return _replacing(pattern, lambda match: markers[match.group()].encode())
-
-
-def _bounded(form: bytes) -> bytes:
-    before = rb"\b" if form[:1].isalnum() else b""
-    after = rb"\b" if form[-1:].isalnum() else b""
-    return before + _literal(form) + after
+    bounded = []
+    for form in sorted(markers, key=lambda form: (-len(form), form)):
+        before = rb"\b" if form[:1].isalnum() else b""
+        after = rb"\b" if form[-1:].isalnum() else b""
+        bounded.append(before + _literal(form) + after)
+    return _replacing(_compiled(b"|".join(bounded)), lambda match: markers[match.group()].encode())
 
 
 def _values_below(

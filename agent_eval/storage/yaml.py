@@ -72,7 +72,10 @@ def parse_yaml(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS) -> 
         remedy = "The file has no YAML in it: write it again."
         raise InvalidInput(f"{source}: empty", file=source, remedy=remedy) from None
     except yaml.YAMLError as error:
-        line, column = _place(text, error)
+        # Errors of PyYAML's reader have no column.
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        line = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
+        line, column = line + 1, None if mark is None else mark.column + 1
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "malformed YAML"
         raise InvalidInput(
             f"{source}: line {line}{'' if column is None else f', column {column}'}: {problem}",
@@ -81,13 +84,6 @@ def parse_yaml(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS) -> 
             line=line,
             column=column,
         ) from None
-
-
-def _place(text: str, error: yaml.YAMLError) -> tuple[int, int | None]:
-    """Return line and column of an error; errors of PyYAML's reader have no column."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return error.problem_mark.line + 1, error.problem_mark.column + 1
-    return text.count("\n", 0, getattr(error, "position", 0)) + 1, None
 
 
 class _Refused(yaml.MarkedYAMLError):
@@ -120,44 +116,49 @@ class _Reader:
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            return self._again(event, depth)
-        value = self._stated(event, depth)
+            if event.anchor not in self._anchored:
+                remedy = "Write the anchor, such as `&name`, at a whole value before its aliases."
+                raise _Refused(event, f"no anchor {str(event.anchor)[:80]!r} before it", remedy)
+            return self._copied(self._anchored[event.anchor], event, depth)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        else:
+            _refuse_tags(event, _COLLECTION_TAGS)
+            self._refuse_depth(event, depth)
+            if isinstance(event, yaml.SequenceStartEvent):
+                value = [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
+            else:
+                value = {}
+                for key in self._until(yaml.MappingEndEvent):
+                    if not isinstance(key, yaml.ScalarEvent):
+                        raise _Refused(key, "a key must be text", "Use a plain word as the key.")
+                    _refuse_tags(key, _STRING_TAGS)
+                    if key.value == "<<" and key.implicit[0]:
+                        raise _Refused(key, "merge keys are not supported", "Write the members out.")
+                    if key.value in value:
+                        words = f"duplicate key {key.value[:80]!r}"
+                        raise _Refused(key, words, "Keep one of the two.")
+                    if key.anchor is not None:
+                        self._anchored[key.anchor] = key.value
+                    value[key.value] = self._value(next(self._events), depth + 1)
         if event.anchor is not None:
             self._anchored[event.anchor] = value
         return value
 
-    def _stated(self, event: Any, depth: int) -> Any:
-        if isinstance(event, yaml.ScalarEvent):
-            return _scalar(event)
-        _refuse_tags(event, _COLLECTION_TAGS)
+    def _refuse_depth(self, event: Any, depth: int) -> None:
         if depth == self._max_depth:
             raise _Refused(event, f"nested deeper than {self._max_depth} levels", "Flatten the data.")
-        if isinstance(event, yaml.SequenceStartEvent):
-            return [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
-        members: dict[str, Any] = {}
-        for key in self._until(yaml.MappingEndEvent):
-            _refuse_as_key(key, members)
-            if key.anchor is not None:
-                self._anchored[key.anchor] = key.value
-            members[key.value] = self._value(next(self._events), depth + 1)
-        return members
-
-    def _again(self, event: Any, depth: int) -> Any:
-        """Return a copy of what an anchor names, for an alias: readers may change one and not the other."""
-        if event.anchor not in self._anchored:
-            remedy = "Write the anchor, such as `&name`, at a whole value before its aliases."
-            raise _Refused(event, f"no anchor {event.anchor[:80]!r} before it", remedy)
-        return self._copied(self._anchored[event.anchor], event, depth)
 
     def _copied(self, value: Any, event: Any, depth: int) -> Any:
+        """Copy what an anchor names, for an alias: readers may change one and not the other."""
         texts = (value,) if isinstance(value, str) else value if isinstance(value, dict) else ()
         self._repeated += 16 + sum(map(len, texts))
         if self._repeated > _MOST_REPEATED:
             raise _Refused(event, "aliases repeat more than is read", "Use fewer of them.")
         if not isinstance(value, list | dict):
             return value
-        if depth == self._max_depth:
-            raise _Refused(event, f"nested deeper than {self._max_depth} levels", "Flatten the data.")
+        self._refuse_depth(event, depth)
         if isinstance(value, list):
             return [self._copied(item, event, depth + 1) for item in value]
         return {name: self._copied(item, event, depth + 1) for name, item in value.items()}
@@ -172,16 +173,6 @@ def _refuse_tags(event: Any, allowed: tuple[str, ...]) -> None:
         raise _Refused(event, f"tag {event.tag[:80]!r} is not supported", "Remove the tag.")
 
 
-def _refuse_as_key(event: Any, members: dict[str, Any]) -> None:
-    if not isinstance(event, yaml.ScalarEvent):
-        raise _Refused(event, "a key must be text", "Use a plain word as the key.")
-    _refuse_tags(event, _STRING_TAGS)
-    if event.value == "<<" and event.implicit[0]:
-        raise _Refused(event, "merge keys are not supported", "Write the members out.")
-    if event.value in members:
-        raise _Refused(event, f"duplicate key {event.value[:80]!r}", "Keep one of the two.")
-
-
 def _scalar(event: Any) -> Any:
     """Return the value of a scalar: text in quotes as it is, plain text by the core schema."""
     text = event.value
@@ -191,7 +182,11 @@ def _scalar(event: Any) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
-        return _integer(event)
+        base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        integer = int(text, base) if len(text) <= _LONGEST_INTEGER else MAX_INTEGER + 1
+        if not MIN_INTEGER <= integer <= MAX_INTEGER:
+            raise _Refused(event, "integer outside 64 bit", "Write it in quotes.")
+        return integer
     if _FLOAT.fullmatch(text):
         if math.isinf(number := float(text)):
             raise _Refused(event, "number too large for a 64-bit float", "Write a finite number or null.")
@@ -199,12 +194,3 @@ def _scalar(event: Any) -> Any:
     if _NOT_FINITE.fullmatch(text):
         raise _Refused(event, f"{text} is not JSON", "Write a finite number or null.")
     return text
-
-
-def _integer(event: Any) -> int:
-    text = event.value
-    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-    number = int(text, base) if len(text) <= _LONGEST_INTEGER else MAX_INTEGER + 1
-    if not MIN_INTEGER <= number <= MAX_INTEGER:
-        raise _Refused(event, "integer outside 64 bit", "Write it in quotes.")
-    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,9 +49,15 @@ def key_reference(text: str) -> str | None:
 
 def faults(payload: Mapping[str, Any]) -> list[Problem]:
     """List the faults of a suite, in the order of its format."""
-    listed = [*_refused(payload), *_misspelt(payload), *_weightless(payload), *_duplicates(payload)]
-    listed.sort(key=lambda problem: -1 if (number := _test_of(problem)) is None else number)
-    return [_with_name(problem, payload) for problem in listed]
+    listed: list[tuple[int, Problem]] = []
+    for problem in (*_refused(payload), *_misspelt(payload), *_of_tests(payload)):
+        match = re.match(r"tests\[(\d+)\]", problem.field)
+        test = payload["tests"][int(match[1])] if match else None
+        name = test.get("name") if isinstance(test, dict) else None
+        is_named = isinstance(name, str) and name  # for readers who do not count
+        named = replace(problem, case_id=name) if is_named else problem
+        listed.append((int(match[1]) if match else -1, named))
+    return [problem for _, problem in sorted(listed, key=lambda numbered: numbered[0])]
 
 
 def faults_of_key(key: Any, allowed: Collection[str]) -> Iterator[Problem]:
@@ -123,36 +130,30 @@ def _refused(payload: Mapping[str, Any]) -> Iterator[Problem]:
     try:
         AuiSuite.model_validate(payload)
     except ValidationError as error:
-        details: list[dict[str, Any]] = [
-            {**detail, "loc": _without_tag(detail["loc"])}
-            for detail in error.errors(include_url=False, include_context=False)
-        ]
+        details: list[dict[str, Any]] = []
+        for each in error.errors(include_url=False, include_context=False):
+            at = each["loc"]
+            # After the number of an evaluation pydantic puts a step that no file has.
+            at = at[:4] + at[5:] if at[2:3] == ("evaluations",) else at
+            details.append({**each, "loc": at})
         ours = [detail for detail in details if detail["type"] not in ("extra_forbidden", "unknown_kind")]
         for place, message, remedy in problems_of_details(ours, payload):
             yield Problem(message, remedy, place)
         for detail in details:
             if detail["type"] == "unknown_kind":
-                yield _unknown_kind(detail["input"].get("strict"), json_path(detail["loc"]))
+                kind = detail["input"].get("strict")
+                near = get_close_matches(kind, STRICT_KINDS, n=1, cutoff=0.5) if isinstance(kind, str) else []
+                hint = f"Did you mean {near[0]}? " if near else ""
+                yield Problem(
+                    f"there is no strict evaluation {short_json(kind)}",
+                    f"{hint}Known kinds: {', '.join(STRICT_KINDS)}. Leave strict out to have a model judge.",
+                    f"{json_path(detail['loc'])}.strict",
+                )
         for detail in details:
             if detail["type"] == "extra_forbidden":
                 *above, key = detail["loc"]
                 evaluation = payload["tests"][above[1]]["evaluations"][above[3]]
                 yield _stray(key, evaluation.get("strict"), json_path(above))
-
-
-def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Remove the step that pydantic puts after the number of an evaluation, and that no file has."""
-    return location[:4] + location[5:] if location[2:3] == ("evaluations",) else location
-
-
-def _unknown_kind(kind: Any, place: str) -> Problem:
-    near = get_close_matches(kind, STRICT_KINDS, n=1, cutoff=0.5) if isinstance(kind, str) else []
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return Problem(
-        f"there is no strict evaluation {short_json(kind)}",
-        f"{hint}Known kinds: {', '.join(STRICT_KINDS)}. Leave strict out to have a model judge.",
-        f"{place}.strict",
-    )
 
 
 def _stray(key: str, kind: str | None, place: str) -> Problem:
@@ -184,8 +185,10 @@ def _misspelt(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 )
 
 
-def _weightless(payload: Mapping[str, Any]) -> Iterator[Problem]:
-    for number, test in enumerate(_objects(payload.get("tests"))):
+def _of_tests(payload: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the tests whose evaluations all weigh nothing, then those with a name that another has."""
+    tests = list(enumerate(_objects(payload.get("tests"))))
+    for number, test in tests:
         weights = [evaluation.get("weight", 1) for evaluation in _objects(test.get("evaluations"))]
         if weights and all(type(weight) in (int, float) and weight == 0 for weight in weights):
             yield Problem(
@@ -193,11 +196,8 @@ def _weightless(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 "Give one of the evaluations a weight.",
                 f"tests[{number}].evaluations",
             )
-
-
-def _duplicates(payload: Mapping[str, Any]) -> Iterator[Problem]:
     first: dict[str, int] = {}
-    for number, test in enumerate(_objects(payload.get("tests"))):
+    for number, test in tests:
         name = test.get("name")
         if isinstance(name, str) and name and first.setdefault(name, number) != number:
             yield Problem(
@@ -232,18 +232,3 @@ def _below(place: str, key: str) -> str:
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
     """Return the entries of a list as objects; one that is no object counts as an empty one."""
     return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else []
-
-
-def _test_of(problem: Problem) -> int | None:
-    match = re.match(r"tests\[(\d+)\]", problem.field)
-    return int(match[1]) if match else None
-
-
-def _with_name(problem: Problem, payload: Mapping[str, Any]) -> Problem:
-    """Name the test of a problem, for readers who do not count."""
-    number = _test_of(problem)
-    test = None if number is None else payload["tests"][number]
-    name = test.get("name") if isinstance(test, dict) else None
-    if not isinstance(name, str) or not name:
-        return problem
-    return Problem(problem.message, problem.remedy, problem.field, case_id=name)

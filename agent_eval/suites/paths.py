@@ -135,11 +135,11 @@ def overlooked(patterns: Sequence[str]) -> list[str]:
         start, ending = os.path.splitext(pattern)
         if ending not in SUITE_SUFFIXES:
             continue
-        others = [
-            path
-            for path in matching(f"{start}.{{json,jsonl,yaml,yml}}")
-            if os.path.abspath(path) not in named and _looks_like_a_suite(Path(path))
-        ]
+        others = []
+        for path in matching(f"{start}.{{json,jsonl,yaml,yml}}"):
+            head = _head(Path(path)) if os.path.abspath(path) not in named else b""
+            if b"dataset_id" in head or b"agentId" in head:
+                others.append(path)
         if others:
             listed = ", ".join(f"`{path}`" for path in others[:3]) + (", …" if len(others) > 3 else "")
             sentences.append(
@@ -147,11 +147,6 @@ def overlooked(patterns: Sequence[str]) -> list[str]:
                 f"name. To include {'it' if len(others) == 1 else 'them'}: `{start}.{{json,jsonl,yaml,yml}}`."
             )
     return sentences
-
-
-def _looks_like_a_suite(path: Path) -> bool:
-    head = _head(path)
-    return b"dataset_id" in head or b"agentId" in head
 
 
 def is_of_conversations(path: Path) -> bool:

@@ -64,7 +64,10 @@ def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> Ch
         return ChosenCases(source, case_ids)
     share = parse_share(shard)
     part = take_share(source, share)
-    return ChosenCases(part, case_ids, shard_config(share, source, part))
+    assert isinstance(part.document, Selection)
+    positions = encode_positions(part.document.positions, source.case_count)
+    record = SuiteShard(number=share.number, count=share.count, total=source.case_count, positions=positions)
+    return ChosenCases(part, case_ids, record)
 
 
 def select_cases(source: SuiteSource, case_ids: Collection[str]) -> SuiteSource:
@@ -219,13 +222,6 @@ def decode_positions(text: str, total: int) -> list[int]:
     if positions and positions[-1] >= total:
         raise ValueError("a position beyond the last")
     return positions
-
-
-def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteShard:
-    """Build the record of a share for its pack."""
-    assert isinstance(part.document, Selection)
-    positions = encode_positions(part.document.positions, whole.case_count)
-    return SuiteShard(number=share.number, count=share.count, total=whole.case_count, positions=positions)
 
 
 def refuse_duplicates(suite: SuiteSource, ids: Iterable[str]) -> None:

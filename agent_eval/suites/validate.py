@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,11 @@ def _check_cases(
                 add = report.add_errors if is_error else report.add_warnings
                 add(*placed([finding], place, case_id))
             if not has_old_names:
-                report.add_warnings(*placed(_old_names(raw_case.raw), place, case_id))
+                remedy = "Rename it, or run `agent-eval schema migrate`."
+                named = [
+                    (old, f"{old} is the old name of {new}", remedy) for old, new in old_names(raw_case.raw)
+                ]
+                report.add_warnings(*placed(named, place, case_id))
             if strict:
                 # Its misspelt keys are a part of those that are unknown.
                 known = {problem.field for problem in misspelt}
@@ -200,8 +204,3 @@ def _unknown(model: SuiteHeader | Case, but: Container[str]) -> Iterator[Finding
         if name not in but:
             remedy = "Remove it, correct its spelling, or keep it under metadata."
             yield name, f"{name} is not a field of the schema", remedy
-
-
-def _old_names(raw: Mapping[str, Any]) -> Iterator[Finding]:
-    for old, new in old_names(raw):
-        yield old, f"{old} is the old name of {new}", "Rename it, or run `agent-eval schema migrate`."

@@ -17,7 +17,7 @@ from tests.container.image import Image
 from tests.contract.test_locks import pins
 from tests.fakes.git_host import commit, serving
 from tests.job_inputs import job_inputs
-from tests.unit.ci.platforms.repository import Repository
+from tests.unit.ci.platforms.builds import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from agent_eval.errors import ExitCode
 from tests.contract.test_ci_templates import InShell, at_work, place
 from tests.e2e.runner import orders
 from tests.fakes.docker import docker_runs
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
+from tests.unit.ci.platforms.builds import BuildkiteRunner
 
 ROOT = Path(__file__).parents[2]
 HOOKS = ROOT / "ci-templates" / "agent-eval-buildkite-plugin" / "hooks"

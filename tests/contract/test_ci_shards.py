@@ -17,7 +17,7 @@ from tests.contract.test_ci_files import complain
 from tests.contract.test_ci_templates import InShell, at_work, place
 from tests.extent import WHOLE_JOB
 from tests.fakes.buildkite_upload import uploaded
-from tests.unit.ci.platforms.build_runner import BuildRunner
+from tests.unit.ci.platforms.builds import BuildRunner
 
 TEMPLATE = Path(__file__).parents[2] / "ci-templates" / "buildkite-shards.yml"
 LEFT = ("shards", "merged", ".agent-eval")

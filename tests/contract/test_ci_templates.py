@@ -30,10 +30,7 @@ from tests.fakes.circleci import FakeCircleCI
 from tests.fakes.contract import Contract
 from tests.fakes.docker import docker_runs, write_docker
 from tests.fakes.jenkins import FOLDER, FakeJenkins
-from tests.unit.ci.platforms.build_runner import BuildRunner, Step
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
-from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import BuildkiteRunner, BuildRunner, CircleCIRunner, JenkinsRunner, Step
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"

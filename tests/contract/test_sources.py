@@ -64,11 +64,7 @@ NAMES_WHAT_IS_GONE = {
         (
             *("tests/e2e/test_dask.py", "tests/e2e/test_gate_outcomes.py", "tests/unit/ci/test_config.py"),
             *("tests/unit/benchmarks/test_generate.py", "tests/unit/cli/test_options_agent.py"),
-            *(
-                "tests/unit/cli/test_rejudge.py",
-                "tests/unit/config/test_gone.py",
-                "tests/unit/cli/test_history.py",
-            ),
+            *("tests/unit/config/test_gone.py", "tests/unit/cli/test_history.py"),
         ),
         "tests that it is refused",
     ),

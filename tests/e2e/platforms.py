@@ -27,12 +27,14 @@ from tests.fakes.gitlab import FORK, JOB_TOKEN, SOMEONE_ELSE, FakeGitLab
 from tests.fakes.gitlab import TOKEN as GITLAB_TOKEN
 from tests.fakes.jenkins import FOLDER, LOGIN, FakeJenkins
 from tests.fakes.jenkins import TOKEN as JENKINS_TOKEN
-from tests.unit.ci.platforms.build_runner import EVIDENCE
-from tests.unit.ci.platforms.buildkite.runner import FORK as FORK_OF_BUILDKITE
-from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
-from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
-from tests.unit.ci.platforms.gitlab.runner import GitLabRunner
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import (
+    EVIDENCE,
+    BuildkiteRunner,
+    CircleCIRunner,
+    GitLabRunner,
+    JenkinsRunner,
+)
+from tests.unit.ci.platforms.builds import FORK as FORK_OF_BUILDKITE
 
 SECRETS = (
     *(GITHUB_TOKEN, GITLAB_TOKEN, JOB_TOKEN, BUILDKITE_TOKEN, AGENT_TOKEN, CIRCLECI_TOKEN, JENKINS_TOKEN),

@@ -23,7 +23,7 @@ from tests.e2e.runner import unzipped
 from tests.extent import WHOLE_JOB, unavailable
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import FORK, JOB_TOKEN, PROJECT, TOKEN, WEB, FakeGitLab
-from tests.unit.ci.platforms.repository import Repository
+from tests.unit.ci.platforms.builds import Repository
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

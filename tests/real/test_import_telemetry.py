@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Case, Trace
 from tests.extent import amount
 from tests.shared_data import shared_path
-from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems, imported, silent_losses
+from tests.unit.importers.importing import TRANSCRIPT, contract_problems, imported, silent_losses
 
 FORMATS = "data/formats"
 CUTS = amount(6, 40, 200)
@@ -80,10 +79,6 @@ def tokens(spans: list[dict[str, Any]], kind: str) -> int:
     )
 
 
-def counts(result: Result) -> tuple[int, int, int]:
-    return len(result.of("tool_call")), len(result.of("tool_result")), len(result.of("message"))
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_every_tool_span_is_a_call_with_its_result_and_no_token_is_lost(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
@@ -100,8 +95,7 @@ def test_every_tool_span_is_a_call_with_its_result_and_no_token_is_lost(name: st
     if any(is_model(span) for span in spans):
         assert result.tokens("input_tokens") == tokens(spans, "input")
         assert result.tokens("output_tokens") == tokens(spans, "output")
-    traces = [Trace(Case.model_validate({"case_id": "a", "trace": trace}).trace) for trace in result.traces]
-    assert all(pair.call is not None for trace in traces for pair in trace.calls)
+    assert all(pair.call is not None for pair in result.pairs)
     assert {entry["severity"] for entry in result.diagnostics} <= {"note", "changed"}
 
 
@@ -144,4 +138,4 @@ def test_the_trace_can_be_judged_and_of_a_file_that_is_cut_nothing_is_lost_in_si
 ) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert contract_problems(imported(TRANSCRIPT, path, tmp_path)) == []
-    assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=counts) == []
+    assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=lambda read: read.counts) == []

@@ -43,9 +43,7 @@ def counts(result: Result) -> dict[str, Any]:
 
 
 def paired(result: Result) -> bool:
-    """Every result has its call."""
-    traces = [Trace(Case.model_validate({"case_id": "a", "trace": trace}).trace) for trace in result.traces]
-    return all(pair.call is not None for trace in traces for pair in trace.calls)
+    return all(pair.call is not None for pair in result.pairs)
 
 
 def test_a_session_of_claude_code_is_imported_whole(tmp_path: Path) -> None:

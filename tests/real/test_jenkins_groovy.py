@@ -18,7 +18,7 @@ from agent_eval.errors import ExitCode
 from tests.e2e.runner import orders
 from tests.extent import WHOLE_JOB, unavailable
 from tests.fakes.jenkins import FOLDER, TOKEN, FakeJenkins
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import JenkinsRunner
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".ci" / "groovy" / "node_modules" / "npm-groovy-lint" / "lib" / "java" / "groovy" / "lib"

@@ -37,8 +37,8 @@ from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.operations.packs import read_comparison
 from agent_eval.operations.trust import Signer, attest
 from agent_eval.registry.store import parse_registry, read_log
+from agent_eval.reports.comment import replay_blocks
 from agent_eval.reports.detail import FULL
-from agent_eval.reports.replay import replay_blocks
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import parse
 from agent_eval.storage.redaction import Redactor

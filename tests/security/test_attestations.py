@@ -411,7 +411,7 @@ def test_what_was_tampered_with_is_not_attested(scene: Scene) -> None:
 def test_a_gate_that_did_not_pass_is_never_attested(tmp_path: Path, status: GateStatus) -> None:
     root = make_pack(tmp_path / "p", [make_result("a")])
     decide(root, status)
-    assert not attest(root, Signer(SIGNER), environ={}).gate_passed
+    assert not attest(root, Signer(SIGNER), environ={})["gate_passed"]
     assert not (root / GATE.bundle).exists()
     with pytest.raises(InvalidInput, match="did not pass"):
         attest(root, Signer(SIGNER), decision=root / DECISION, environ={})
@@ -450,7 +450,7 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
     pack = open_pack(Counting(scene.root), admit=admission)
     assert (reads.count("manifest.json"), reads.count(RESULT.bundle)) == (1, 1)
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
-    assert admission.check(pack)[0].statement.is_about(pack.manifest_sha256)
+    assert admission.check(pack)[0].statement.subjects[0].digest == {"sha256": pack.manifest_sha256}
 
 
 def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:

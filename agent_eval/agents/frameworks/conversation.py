@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
 from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
-from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
+from agent_eval.agents.recorder import cut_short
+from agent_eval.contracts.event import is_blank
 from agent_eval.errors import FailureKind
-
-_LONGEST_PROBLEM = 2000
 
 
 class Conversation(ABC):
@@ -150,7 +149,13 @@ class FrameworkAgent(AgentObject):
         _IN_PROGRESS.set(conversation)
         _TURNS.add(conversation)
         try:
-            trajectory.finish(await conversation.say(_input_of(task)))
+            message = task["input"]
+            if task["previous_attempts"]:
+                from agent_eval.agents.hosted import feedback_on  # few runs repair
+
+                feedback = [each for attempt in task["previous_attempts"] for each in feedback_on(attempt)]
+                message = "\n\n".join([as_text(message), *(each["content"] for each in feedback)])
+            trajectory.finish(await conversation.say(message))
         except asyncio.CancelledError as cancelled:
             if not trajectory.is_over:
                 raise
@@ -158,15 +163,14 @@ class FrameworkAgent(AgentObject):
             raise Unfinished(trajectory.events(), FailureKind.BUDGET_EXCEEDED, words) from cancelled
         # An agent may raise anything, also SystemExit.
         except BaseException as error:
-            try:
-                problem = f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
-            except Exception:
-                problem = f"raised {type(error).__name__}"
-            raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, problem) from error
+            raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, raised(error)) from error
         finally:
             _TURNS.discard(conversation)
-        events = trajectory.events()
-        if (problem_of_answer := _no_answer(trajectory)) is not None:
+        events, last = trajectory.events(), trajectory.last_message or {}
+        problem_of_answer = cut_short(last.get("stop_reason"))
+        if problem_of_answer is None and is_blank(last.get("output")):
+            problem_of_answer = FailureKind.MISSING_OUTPUT, "came to an end without an answer"
+        if problem_of_answer is not None:
             raise Unfinished(events, *problem_of_answer)
         return {"events": events}
 
@@ -185,30 +189,6 @@ class FrameworkAgent(AgentObject):
         return conversation
 
 
-def _input_of(task: Mapping[str, Any]) -> Any:
-    """Return what to say: the case's input; for a repair, with what the judges said of earlier attempts."""
-    if not task["previous_attempts"]:
-        return task["input"]
-    from agent_eval.agents.hosted import feedback_on  # few runs repair
-
-    feedback = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
-    return "\n\n".join([as_text(task["input"]), *feedback])
-
-
 def as_text(message: Any) -> str:
     """Return a case's input as the words of a user: what is no text as JSON."""
     return message if isinstance(message, str) else json.dumps(message, sort_keys=True)
-
-
-def _no_answer(trajectory: Trajectory) -> tuple[FailureKind, str] | None:
-    """Say why what the agent said last is no answer that can be judged; None if it is one."""
-    last = trajectory.last_message or {}
-    reason = last.get("stop_reason")
-    if (finish := finish_of(reason)) in STOPPED_SHORT:
-        failure, words = STOPPED_SHORT[finish]
-        return failure, f"{words.removeprefix('the ')} (it stopped for: {str(reason)[:100]})"
-    if finish is Finish.UNKNOWN:
-        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {str(reason)[:100]}"
-    if is_blank(last.get("output")):
-        return FailureKind.MISSING_OUTPUT, "came to an end without an answer"
-    return None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TextIO, final
 
 from agent_eval.ci.clone import Remote, top_of
-from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
+from agent_eval.ci.comment import Comments, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.rest import Connector, RestApi
@@ -216,9 +216,10 @@ class Platform(Reporter):
     def _publish(
         self, comments: Comments, marker: Marker, body: Callable[[str], str], *, from_fork: bool = False
     ) -> Published:
-        return publish(
-            comments, marker, body(str(marker)), words=comment_words(self.spec, from_fork=from_fork)
-        )
+        words, remedies = self.spec.words, self.spec.remedies
+        refused = remedies.write_from_fork if from_fork else remedies.write_comment
+        named = {"change": words.change, "full_report": words.full_report, "refused": refused}
+        return publish(comments, marker, body(str(marker)), **named)
 
     def _not_written(self, why: str, what: str = "No comment was written.") -> Published:
         """Say why there is no comment, and where the report is."""
@@ -281,13 +282,3 @@ def before_own(runs: Iterable[EarlierRun], own: int | None, asked: Asked) -> Ite
     for run in runs:
         if own is None or (run.number != own and not (asked.before_own and run.number > own)):
             yield run
-
-
-def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWords:
-    """Take the words for warnings about the comment from a platform's spec."""
-    remedies = spec.remedies
-    return CommentWords(
-        change=spec.words.change,
-        full_report=spec.words.full_report,
-        refused=remedies.write_from_fork if from_fork else remedies.write_comment,
-    )

@@ -106,11 +106,16 @@ class Buildkite(Platform):
     def begin(self) -> None:
         """Read organization, pipeline and build, and open the API where there is a token."""
         environ = self._environ
-        organization, pipeline = (
-            self._slug("BUILDKITE_ORGANIZATION_SLUG"),
-            self._slug("BUILDKITE_PIPELINE_SLUG"),
-        )
-        self._root = f"/organizations/{organization}/pipelines/{pipeline}/builds"
+        slugs = []
+        for name in ("BUILDKITE_ORGANIZATION_SLUG", "BUILDKITE_PIPELINE_SLUG"):
+            slugs.append(environ.get(name, ""))
+            if not _SLUG.fullmatch(slugs[-1]):
+                raise UsageError(
+                    f"{name} is not the slug that Buildkite sets: {slugs[-1][:200]!r}",
+                    remedy="Run this inside Buildkite, or unset BUILDKITE.",
+                    field=name,
+                )
+        self._root = f"/organizations/{slugs[0]}/pipelines/{slugs[1]}/builds"
         self._number = number_in(environ.get("BUILDKITE_BUILD_NUMBER"))
         self._url = environ.get("BUILDKITE_BUILD_URL") or None
         self._head = commit_in(environ.get("BUILDKITE_COMMIT"))
@@ -118,22 +123,8 @@ class Buildkite(Platform):
         self._repository = environ.get("BUILDKITE_REPO", "")
         self._outcome = ""
         if token := self._own["buildkite_token"]:
-            self._api = self._connect.open(
-                self._own["buildkite_api_url"] or PUBLIC_API,
-                {"Authorization": f"Bearer {token}"},
-                name="Buildkite",
-                field="buildkite-api-url",
-            )
-
-    def _slug(self, name: str) -> str:
-        value = self._environ.get(name, "")
-        if not _SLUG.fullmatch(value):
-            raise UsageError(
-                f"{name} is not the slug that Buildkite sets: {value[:200]!r}",
-                remedy="Run this inside Buildkite, or unset BUILDKITE.",
-                field=name,
-            )
-        return value
+            base, secret = self._own["buildkite_api_url"] or PUBLIC_API, {"Authorization": f"Bearer {token}"}
+            self._api = self._connect.open(base, secret, name="Buildkite", field="buildkite-api-url")
 
     @cached_property
     def run(self) -> CiRun:

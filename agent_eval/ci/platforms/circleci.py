@@ -33,9 +33,7 @@ CIRCLECI = PlatformSpec(
             detail="From a restricted context; jobs have no token of their own.",
         ),
         own_input(
-            "circleci-project-slug",
-            "text",
-            "CircleCI: the project; give `<< pipeline.project.slug >>`.",
+            "circleci-project-slug", "text", "CircleCI: the project; give `<< pipeline.project.slug >>`."
         ),
         own_input(
             "circleci-api-url",
@@ -55,7 +53,6 @@ CIRCLECI = PlatformSpec(
 )
 
 Row = TypeVar("Row")
-
 PUBLIC_API = "https://circleci.com/api/v2"
 MAX_PAGES = 10
 _HOSTS = (".circle-artifacts.com", ".circleci.com")

@@ -78,10 +78,7 @@ GITHUB = PlatformSpec(
             is_key=True,
         ),
         own_input(
-            "upload-evidence",
-            "switch",
-            "GitHub: upload the evidence from within this step.",
-            default="false",
+            "upload-evidence", "switch", "GitHub: upload the evidence from within this step.", default="false"
         ),
         own_input(
             "comment-author",
@@ -385,19 +382,16 @@ class GitHub(GitHubStep, Platform):
             runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
             yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
 
-    def _is_of_repository(self, run: WorkflowRun) -> bool:
-        """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
-        own, head = self._repository_id, run.head_repository
-        return head is not None and run.repository.id == own and head.id == own
-
     def _earlier(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> EarlierRun:
+        # By number: anyone can open a pull request from a fork whose branch is called `main`.
+        ids = {run.repository.id, run.head_repository.id if run.head_repository is not None else None}
         return EarlierRun(
             number=run.id,
             label=f"run {run.id}",
             commits=frozenset({run.head_sha}),
             branch=run.head_branch or "",
             created_at=run.created_at,
-            is_own_code=run.event in OWN_EVENTS and self._is_of_repository(run),
+            is_own_code=run.event in OWN_EVENTS and ids == {self._repository_id},
             fetch=partial(self._fetch, run, find),
         )
 

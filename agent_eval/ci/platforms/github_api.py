@@ -327,11 +327,7 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
         sleep=connect.sleep,
     )
     storage.request(
-        "PUT",
-        created.signed_upload_url,
-        body=data,
-        content_type="application/zip",
-        seconds=_UPLOAD_SECONDS,
+        "PUT", created.signed_upload_url, body=data, content_type="application/zip", seconds=_UPLOAD_SECONDS
     )
     ends = {**named, "size": str(len(data)), "hash": f"sha256:{sha256_bytes(data)}"}
     if not api.send(_Finalized, "POST", f"{ARTIFACT_SERVICE}/FinalizeArtifact", ends).ok:

@@ -185,10 +185,8 @@ class GitLab(Platform):
         # A source without a number is a fork that was deleted.
         source = number_in(environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"))
         self._from_fork = of_change and (target is None or source != target)
-        self._pipeline, self._job_id = (
-            number_in(environ.get("CI_PIPELINE_ID")),
-            number_in(environ.get("CI_JOB_ID")),
-        )
+        self._pipeline = number_in(environ.get("CI_PIPELINE_ID"))
+        self._job_id = number_in(environ.get("CI_JOB_ID"))
         self._root = f"/projects/{self._target}"
         self._outputs: dict[str, str] = {}
         self._token, self._job_token = self._own["gitlab_token"], environ.get("CI_JOB_TOKEN", "").strip()
@@ -239,23 +237,17 @@ class GitLab(Platform):
             raise
         return row.commit.id if row is not None else None
 
-    @property
-    def _job_name(self) -> str:
-        name = self._own["baseline_job"] or self._environ.get("CI_JOB_NAME", "")
-        if not name:
-            raise NoHistory("This job has no name (CI_JOB_NAME), so it has no earlier ones.")
-        return str(name)
-
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the pipelines of the commit, then the newest of each branch.
 
         The job's own token may not list pipelines: there all jobs are gone through. Raises `NoHistory` where
         the job has no name, or is a fork's, which may not read this project's pipelines.
         """
-        name = self._job_name
+        name: str = self._own["baseline_job"] or self._environ.get("CI_JOB_NAME", "")
+        if not name:
+            raise NoHistory("This job has no name (CI_JOB_NAME), so it has no earlier ones.")
         try:
-            listed = self._by_pipeline(name, asked) if self._token else self._by_listing(name)
-            yield from before_own(listed, self._pipeline, asked)
+            yield from before_own(self._listed(name, asked), self._pipeline, asked)
         except HttpError as error:
             if self._has_secrets or error.status not in _NOT_PERMITTED:
                 raise
@@ -263,25 +255,19 @@ class GitLab(Platform):
                 "This pipeline runs in a fork, whose token may not read the pipelines of the project."
             ) from error
 
-    def _by_pipeline(self, name: str, asked: Asked) -> Iterator[EarlierRun]:
+    def _listed(self, name: str, asked: Asked) -> Iterator[EarlierRun]:
+        if not self._token:
+            path = f"{self._root}/jobs?{_FINISHED_JOBS}&pagination=keyset&order_by=id&sort=desc"
+            for job in self._reads().rows(_Job, path):
+                if job.name == name:
+                    yield self._earlier(job.pipeline, partial(self._fetch, job))
+            return
         of_commit = [{"sha": asked.commit}] if asked.commit is not None else []
         for query in (*of_commit, *({"ref": branch, "scope": "finished"} for branch in asked.branches)):
             params = {"order_by": "id", "sort": "desc", **query}
             newest = self._reads().rows(_Pipeline, f"{self._root}/pipelines", max_pages=1, params=params)
             for pipeline in newest:
                 yield self._earlier(pipeline, partial(self._fetch_of, pipeline, name))
-
-    def _by_listing(self, name: str) -> Iterator[EarlierRun]:
-        path = f"{self._root}/jobs?{_FINISHED_JOBS}&pagination=keyset&order_by=id&sort=desc"
-        for job in self._reads().rows(_Job, path):
-            if job.name == name:
-                yield self._earlier(job.pipeline, partial(self._fetch, job))
-
-    def _newest_job(self, pipeline: int, name: str) -> _Job | None:
-        # A job that was retried is listed once, unless GitLab is asked for all attempts.
-        path = f"{self._root}/pipelines/{pipeline}/jobs?{_FINISHED_JOBS}"
-        jobs = (job for job in self._reads().rows(_Job, path) if job.name == name)
-        return max(jobs, key=lambda job: job.id, default=None)
 
     def _earlier(self, pipeline: _Pipeline, fetch: Callable[[], bytes]) -> EarlierRun:
         return EarlierRun(
@@ -295,10 +281,13 @@ class GitLab(Platform):
         )
 
     def _fetch_of(self, pipeline: _Pipeline, name: str) -> bytes:
-        job = self._newest_job(pipeline.id, name)
-        if job is None:
+        # A job that was retried is listed once, unless GitLab is asked for all attempts.
+        path = f"{self._root}/pipelines/{pipeline.id}/jobs?{_FINISHED_JOBS}"
+        jobs = (job for job in self._reads().rows(_Job, path) if job.name == name)
+        newest = max(jobs, key=lambda job: job.id, default=None)
+        if newest is None:
             raise Skipped(f"Pipeline {pipeline.id} has no finished job `{name}`.")
-        return self._fetch(job)
+        return self._fetch(newest)
 
     def _fetch(self, job: _Job) -> bytes:
         label, expires = f"pipeline {job.pipeline.id}", job.artifacts_expire_at

@@ -23,11 +23,7 @@ JENKINS = PlatformSpec(
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
     words=Words(change="change", full_report="build's artifacts", earlier_run="build"),
     inputs=(
-        own_input(
-            "jenkins-user",
-            "text",
-            "Jenkins: account that reads the base branch's job and artifacts.",
-        ),
+        own_input("jenkins-user", "text", "Jenkins: account that reads the base branch's job and artifacts."),
         own_input("jenkins-token", "secret", "Jenkins: API token of that account."),
     ),
     secret_names=frozenset({"JENKINS_API_TOKEN", "JENKINS_SECRET", "JENKINS_AGENT_SECRET"}),

@@ -133,9 +133,16 @@ class LocalDirectory(Platform):
                 run = self._store.run(number)
             except Withheld as withheld:
                 unread.append(withheld)
-            else:
-                if run is not None:
-                    yield self._earlier(self._store, run)
+                continue
+            if run is not None:
+                yield EarlierRun(
+                    number=run.number,
+                    label=f"run {run.number}",
+                    commits=frozenset({run.commit} if run.commit is not None else ()),
+                    branch=run.branch,
+                    created_at=run.created_at,
+                    fetch=partial(self._fetch, self._store, run),
+                )
         # Any of these may be the run that is wanted: without another one, the baseline is withheld.
         for number, why in enumerate(unread, start=1):
             yield EarlierRun(
@@ -144,16 +151,6 @@ class LocalDirectory(Platform):
                 commits=frozenset({asked.commit} if asked.commit is not None else ()),
                 fetch=partial(_withhold, why),
             )
-
-    def _earlier(self, store: Store, run: StoredRun) -> EarlierRun:
-        return EarlierRun(
-            number=run.number,
-            label=f"run {run.number}",
-            commits=frozenset({run.commit} if run.commit is not None else ()),
-            branch=run.branch,
-            created_at=run.created_at,
-            fetch=partial(self._fetch, store, run),
-        )
 
     def _fetch(self, store: Store, run: StoredRun) -> bytes:
         wanted = self._settings.baseline_artifact

@@ -18,7 +18,6 @@ from agent_eval.storage.json import parse
 
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int]
-
 PAGE = 100
 TOKEN_REFUSED, NOT_FOUND, EXPIRED = 401, 404, 410
 

@@ -69,14 +69,25 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         unknown = [name for name in limits if figures[name] is None]
         evidence = {**figures, "tokens_from": used.tokens_from, "cost_from": used.cost_from}
         if unknown and not exceeded:
-            reason = _unknown_reason(unknown, used)
-            return self.error(case, reason, FailureKind.MISSING_OUTPUT, evidence=evidence)
-        relation = "exceeds" if exceeded else "of"
+            words = f"{listed(unknown)} unknown, so the budget cannot be checked"
+            if "cost_usd" in unknown and used.unpriced:
+                models = listed(quoted(model) for model in dict.fromkeys(used.unpriced))
+                words += f": no cost is recorded and there is no price for {models}"
+            elif used.known["total_tokens"]:
+                words += ": the trace does not record it for every answer"
+            else:
+                words += ": the trace records no usage"
+            return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
+        named, relation = (exceeded, "exceeds") if exceeded else (list(limits), "of")
         words = listed(
-            f"{name} {_figure(figures[name])} {relation} {_figure(limits[name])}"
-            for name in exceeded or limits
+            f"{name} {_figure(figures[name])} {relation} {_figure(limits[name])}" for name in named
         )
-        words = f"{words} ({_sources(exceeded or list(limits), used)})"
+        sources = []
+        if "cost_usd" in named:
+            sources.append(f"cost: {used.cost_from if used.cost_from != 'unknown' else 'known in part'}")
+        if any(name != "cost_usd" for name in named):
+            sources.append(f"tokens: {used.tokens_from}")
+        words = f"{words} ({', '.join(sources)})"
         if not exceeded:
             return self.passed(case, words, evidence=evidence)
         score = 1 - len(exceeded) / len(limits)
@@ -97,25 +108,6 @@ _LIMITED = (*_TOKENS, "total_tokens", "cost_usd")
 
 def _figure(value: float | None) -> str:
     return f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else f"{value or 0:.0f}"
-
-
-def _sources(names: list[str], used: Spent) -> str:
-    parts = []
-    if "cost_usd" in names:
-        parts.append(f"cost: {used.cost_from if used.cost_from != 'unknown' else 'known in part'}")
-    if any(name != "cost_usd" for name in names):
-        parts.append(f"tokens: {used.tokens_from}")
-    return ", ".join(parts)
-
-
-def _unknown_reason(names: list[str], used: Spent) -> str:
-    words = f"{listed(names)} unknown, so the budget cannot be checked"
-    if "cost_usd" in names and used.unpriced:
-        models = listed(quoted(model) for model in dict.fromkeys(used.unpriced))
-        return f"{words}: no cost is recorded and there is no price for {models}"
-    if used.known["total_tokens"]:
-        return f"{words}: the trace does not record it for every answer"
-    return f"{words}: the trace records no usage"
 
 
 @dataclass(slots=True)
@@ -200,13 +192,7 @@ def spent(case: Case, trace: Trace, price: Callable[[Usage], Fraction | None]) -
     figures["total_tokens"] = None if None in numbers else sum(number or 0 for number in numbers)
     known["total_tokens"] = known["input_tokens"] + known["output_tokens"]
     total = Spent(figures, known, " and ".join(sorted(sources)) or "unknown")
-    _add_cost(total, answers, stated, price)
-    return total
-
-
-def _add_cost(
-    total: Spent, answers: list[Usage], stated: Usage, price: Callable[[Usage], Fraction | None]
-) -> None:
+    # The cost: as it is recorded for each answer, else by its tokens.
     sources, is_whole = set(), True
     sum_of_known = Fraction(0)
     for answer in answers or [stated]:
@@ -232,6 +218,7 @@ def _add_cost(
     total.figures["cost_usd"] = float(sum_of_known) if is_known else None
     if is_known:
         total.cost_from = " and ".join(sorted(sources))
+    return total
 
 
 _RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
@@ -239,13 +226,26 @@ _RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
 
 
 def _answers(events: Iterable[Event]) -> Iterable[Usage]:
+    """Read the usage of each answer: from an event's own fields, and what they leave out from attributes."""
     answers: dict[Any, Usage] = {}
     for event in events:
-        usage = _usage_of(event)
+        attributes = event.attributes
+        usage = _read_usage(attributes)
+        if (own := event.usage) is not None:
+            # One record: its figures are not mixed with those of another.
+            counts = {
+                "input_tokens": own.input_tokens,
+                "output_tokens": own.output_tokens,
+                "cache_read_tokens": own.cached_tokens,
+                "cache_write_tokens": own.cache_write_tokens,
+            }
+            cost = {"cost_usd": usage.figures["cost_usd"]} if "cost_usd" in usage.figures else {}
+            usage.figures = {name: number for name, number in counts.items() if number is not None} | cost
+        if event.cost_usd is not None:
+            usage.figures["cost_usd"] = event.cost_usd
         if not usage.token_counts and "cost_usd" not in usage.figures:
             continue
-        usage.at = event.ts
-        attributes = event.attributes
+        usage.model, usage.at = event.model or usage.model, event.ts
         response = next((attributes[name] for name in _RESPONSE_NAMES if attributes.get(name)), None)
         key = ("response", str(response)) if response else ("span", event.span_id or f"event {event.idx}")
         if key in answers:
@@ -253,25 +253,6 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
         else:
             answers[key] = usage
     return answers.values()
-
-
-def _usage_of(event: Event) -> Usage:
-    """Read an event's usage from its own fields, and what they leave out from its attributes."""
-    recorded = _read_usage(event.attributes)
-    if (own := event.usage) is not None:
-        # One record: its figures are not mixed with those of another.
-        counts = {
-            "input_tokens": own.input_tokens,
-            "output_tokens": own.output_tokens,
-            "cache_read_tokens": own.cached_tokens,
-            "cache_write_tokens": own.cache_write_tokens,
-        }
-        cost = {"cost_usd": recorded.figures["cost_usd"]} if "cost_usd" in recorded.figures else {}
-        recorded.figures = {name: number for name, number in counts.items() if number is not None} | cost
-    if event.cost_usd is not None:
-        recorded.figures["cost_usd"] = event.cost_usd
-    recorded.model = event.model or recorded.model
-    return recorded
 
 
 _NAMES = {

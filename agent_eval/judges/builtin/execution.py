@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any
 
 from pydantic import Field
 from typing_extensions import override
@@ -41,7 +40,11 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
         attempt = selected_attempt(case)
         if attempt is None:
             return self.skipped(case, "the case records no attempts")
-        evidence = _simulating(trace)
+        # What the model took that played the user.
+        end = conversation_end(trace)
+        simulator = (end.simulator if end is not None else None) or {}
+        use = {name: simulator[name] for name in ModelsUse.model_fields if name in simulator}
+        evidence = {SIMULATING: use} if use else None
         recorded = attempt.get("failure")
         if recorded is None:
             return self.skipped(case, "the agent came to its end", evidence=evidence)
@@ -57,14 +60,6 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
             refs=[event.idx for event in trace.events[-1:]],
             evidence=evidence,
         )
-
-
-def _simulating(trace: Trace) -> dict[str, Any] | None:
-    """Return what the model took that played the user; None where none was asked."""
-    end = conversation_end(trace)
-    simulator = end.simulator if end is not None else None
-    use = {name: simulator[name] for name in ModelsUse.model_fields if name in simulator} if simulator else {}
-    return {SIMULATING: use} if use else None
 
 
 class RepairPathConfig(SoftJudgeConfig):

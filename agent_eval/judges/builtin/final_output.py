@@ -109,13 +109,44 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        checks = [check for check in self._checks(case) if check.checks_something]
+        checks = [
+            check
+            for check in self._checks(case)
+            if check.wanted is not None or check.expected.contains or check.expected.not_contains
+        ]
         if not checks:
             return self.skipped(case, "the case expects no final output")
-        turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
-        traces = [trace if check.turn is None else turns.get(check.turn) for check in checks]
-        return self._verdict_on(
-            case, [(check, check.findings(of)) for check, of in zip(checks, traces, strict=True)]
+        traces: dict[int | None, Trace] = {None: trace}
+        traces |= {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
+        checked = [(check.turn, check.findings(traces.get(check.turn))) for check in checks]
+        turns = [
+            {
+                "turn": turn,
+                "event": findings.idx,
+                "outcome": "failed" if findings.problems else "missing" if findings.missing else "passed",
+            }
+            for turn, findings in checked
+            if turn is not None
+        ]
+        evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
+        broken = [findings for _, findings in checked if findings.problems]
+        missing = [findings for _, findings in checked if findings.missing]
+        if not broken and missing:
+            return self.no_output(case, missing[0].trace, missing[0].missing, evidence=evidence)
+        if not broken:
+            fence = ", read from its code fence" if any(each.reads_fence for _, each in checked) else ""
+            return self.passed(case, f"the final output is as expected{fence}", evidence=evidence)
+        words = [problem for findings in broken for problem in findings.problems]
+        words += [findings.missing for findings in missing]
+        kinds = {findings.failure for findings in broken}
+        refs = [findings.idx for findings in broken if findings.idx is not None]
+        return self.failed(
+            case,
+            f"{listed((clipped(text, 180) for text in words), limit=2)}{at_events(refs)}",
+            FailureKind.PARSE_ERROR if FailureKind.PARSE_ERROR in kinds else FailureKind.CONTRACT_VIOLATION,
+            score=(len(checked) - len(broken) - len(missing)) / len(checked),
+            refs=refs,
+            evidence={"problems": words[:EVIDENCE_LIMIT], **evidence},
         )
 
     def _checks(self, case: Case) -> list[_Check]:
@@ -139,37 +170,6 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             ),
         ]
 
-    def _verdict_on(self, case: Case, checked: list[tuple[_Check, _Findings]]) -> Verdict:
-        turns = [
-            {
-                "turn": check.turn,
-                "event": findings.idx,
-                "outcome": "failed" if findings.problems else "missing" if findings.missing else "passed",
-            }
-            for check, findings in checked
-            if check.turn is not None
-        ]
-        evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
-        broken = [findings for _, findings in checked if findings.problems]
-        missing = [findings for _, findings in checked if findings.missing]
-        if not broken and missing:
-            return self.no_output(case, missing[0].trace, missing[0].missing, evidence=evidence)
-        if not broken:
-            fence = ", read from its code fence" if any(check.reads_fence(f) for check, f in checked) else ""
-            return self.passed(case, f"the final output is as expected{fence}", evidence=evidence)
-        words = [problem for findings in broken for problem in findings.problems]
-        words += [findings.missing for findings in missing]
-        kinds = {findings.failure for findings in broken}
-        refs = [findings.idx for findings in broken if findings.idx is not None]
-        return self.failed(
-            case,
-            f"{listed((clipped(text, 180) for text in words), limit=2)}{at_events(refs)}",
-            FailureKind.PARSE_ERROR if FailureKind.PARSE_ERROR in kinds else FailureKind.CONTRACT_VIOLATION,
-            score=(len(checked) - len(broken) - len(missing)) / len(checked),
-            refs=refs,
-            evidence={"problems": words[:EVIDENCE_LIMIT], **evidence},
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
@@ -179,6 +179,8 @@ class _Findings:
     problems: list[str] = field(default_factory=list)
     missing: str = ""
     failure: FailureKind = FailureKind.CONTRACT_VIOLATION
+    reads_fence: bool = False
+    """Whether the answer is compared as JSON of its code fence."""
 
     @property
     def idx(self) -> int | None:
@@ -199,17 +201,8 @@ class _Check:
     turn: int | None = None
 
     @property
-    def checks_something(self) -> bool:
-        return self.wanted is not None or bool(self.expected.contains or self.expected.not_contains)
-
-    @property
     def field(self) -> str:
         return "expected_output" if self.turn is None else f"turns[{self.turn - 1}].expected_output"
-
-    def reads_fence(self, findings: _Findings) -> bool:
-        """Whether the answer is compared as JSON of its code fence."""
-        is_json = self.mode == "json" or not isinstance(self.wanted, str)
-        return self.expected.code_fence and is_json and is_fenced(findings.trace.final_output)
 
     def findings(self, trace: Trace | None) -> _Findings:
         """Compare the final output of a trace; None is a turn that did not come."""
@@ -221,28 +214,28 @@ class _Check:
         if output is None or (is_blank(output) and not expects_blank):
             return _Findings(trace, missing=f"{turn}there is no final output to compare")
         what = f"{turn}the output" if turn else "the final output"
+        is_json = self.mode == "json" or not isinstance(self.wanted, str)
+        fenced = self.expected.code_fence and is_json and is_fenced(output)
         try:
             problems = list(self._problems(output, what))
-            # In the last turn no judge passes it; from another one the conversation went on.
-            event = None if self.turn is None or problems else trace.final_event
-            was_cut = event is not None and event.stop is not None
-            whole = f"{turn}there is no whole output to compare" if was_cut else ""
-            return _Findings(trace, problems, missing=whole)
         except UnreadableText as problem:
-            return _Findings(trace, [f"{what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
+            words, kind = f"{what} is not JSON: {problem}", FailureKind.PARSE_ERROR
+            return _Findings(trace, [words], failure=kind, reads_fence=fenced)
+        # In the last turn no judge passes it; from another one the conversation went on.
+        event = None if self.turn is None or problems else trace.final_event
+        was_cut = event is not None and event.stop is not None
+        whole = f"{turn}there is no whole output to compare" if was_cut else ""
+        return _Findings(trace, problems, missing=whole, reads_fence=fenced)
 
     def _problems(self, output: Any, what: str) -> Iterator[str]:
-        text = self._folded(_text(output))
+        text, wanted, mode = self._folded(_text(output)), self.wanted, self.mode
         for part in self.expected.contains:
             yield from self._contained_in(text, part, what)
         for part in self.expected.not_contains:
             if self._folded(part) in text:
                 yield f"{what} contains {quoted(part)}"
-        if self.wanted is not None:
-            yield from self._differences(output, text, what)
-
-    def _differences(self, output: Any, text: str, what: str) -> Iterator[str]:
-        wanted, mode = self.wanted, self.mode
+        if wanted is None:
+            return
         if mode == "contains":
             yield from self._contained_in(text, wanted, what)
         elif mode == "regex":
@@ -250,34 +243,33 @@ class _Check:
             if not is_found(pattern, _text(output).encode("utf-8", "replace")):
                 yield f"{what} does not match {quoted(wanted)}"
         elif mode == "number":
-            yield from self._number_problems(output, what)
+            expected, actual = _expected_number(wanted), _number(output)
+            if expected is None or expected.value is None:
+                yield f"the expected output {quoted(wanted)} is not a number"
+            elif actual is None:
+                yield f"{what} has no number; expected is {expected.in_words()}"
+            elif actual.value is None or not is_within(expected.value, actual.value, self.tolerance):
+                place = what.replace("the ", "the last number in the ", 1)
+                yield f"{place} is {actual.in_words()} instead of {expected.in_words()}"
         elif mode == "exact" and isinstance(wanted, str):
             if text.strip() != self._folded(wanted).strip():
                 unseen = unseen_difference(self._folded(wanted).strip(), text.strip())
                 note = f", which differs only in {unseen}" if unseen else self.note
                 yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{note}"
         else:
-            in_fence = self.expected.code_fence
-            value = read_answer(output, in_fence=in_fence) if isinstance(output, str) else output
-            rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
-            for difference in differences(wanted, value, rules):
-                yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
+            yield from self._json_differences(output, what)
+
+    def _json_differences(self, output: Any, what: str) -> Iterator[str]:
+        value = read_answer(output, in_fence=self.expected.code_fence) if isinstance(output, str) else output
+        rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
+        for difference in differences(self.wanted, value, rules):
+            yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
 
     def _contained_in(self, text: str, part: Any, what: str) -> Iterator[str]:
         wanted = self._folded(_text(part))
         if wanted not in text:
             unseen = unseen_difference(wanted, text, lambda part, text: part in text)
             yield f"{what} does not contain {quoted(part)}{f'; it does but for {unseen}' if unseen else ''}"
-
-    def _number_problems(self, output: Any, what: str) -> Iterator[str]:
-        expected, actual = _expected_number(self.wanted), _number(output)
-        if expected is None or expected.value is None:
-            yield f"the expected output {quoted(self.wanted)} is not a number"
-        elif actual is None:
-            yield f"{what} has no number; expected is {expected.in_words()}"
-        elif actual.value is None or not is_within(expected.value, actual.value, self.tolerance):
-            place = what.replace("the ", "the last number in the ", 1)
-            yield f"{place} is {actual.in_words()} instead of {expected.in_words()}"
 
     def _folded(self, text: str) -> str:
         return text.casefold() if self.ignore_case else text
@@ -332,16 +324,13 @@ def last_number(text: str) -> WrittenNumber | None:
         label = _LABEL.match(token)
         written = token[label.end() if label else 0 :].strip(_EDGES).rstrip(".,")
         if _HAS_DIGIT(written) and not written[0].isalpha():
-            return WrittenNumber(written, _read(written))
+            # Bounded, because exact arithmetic with 1e999999999 would need a gigabyte.
+            match = _NUMBER.fullmatch(written) if len(written) <= 400 else None
+            if match is None or len(match["exponent"] or "") > 3:
+                return WrittenNumber(written, None)
+            digits = _SEPARATORS.sub("", written).replace("\N{MINUS SIGN}", "-")
+            return WrittenNumber(written, Decimal(digits))
     return None
-
-
-def _read(written: str) -> Decimal | None:
-    # Bounded, because exact arithmetic with 1e999999999 would need a gigabyte.
-    match = _NUMBER.fullmatch(written) if len(written) <= 400 else None
-    if match is None or len(match["exponent"] or "") > 3:
-        return None
-    return Decimal(_SEPARATORS.sub("", written).replace("\N{MINUS SIGN}", "-"))
 
 
 _EDGES = "'\u2019:,_"

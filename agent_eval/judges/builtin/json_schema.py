@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -56,26 +54,23 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
                     FailureKind.PARSE_ERROR,
                     refs=[event.idx],
                 )
-        return self._validate(case, output, event.idx, fence)
-
-    def _validate(self, case: Case, output: Any, idx: int, fence: str) -> Verdict:
         from agent_eval.judges.matching.json_schema import UnusableSchema, unwrapped, violations
 
-        _, wrapper = unwrapped(case.json_schema)
-        wrapped = f", which is what stands under {wrapper}" if wrapper else ""
         try:
             broken = violations(case.json_schema, output)
-        except UnusableSchema as problem:
-            return self.error(case, f"the schema cannot be applied: {problem}", refs=[idx])
+        except UnusableSchema as unusable:
+            return self.error(case, f"the schema cannot be applied: {unusable}", refs=[event.idx])
         if not broken:
+            _, wrapper = unwrapped(case.json_schema)
+            wrapped = f", which is what stands under {wrapper}" if wrapper else ""
             return self.passed(case, f"the final output{fence} satisfies its schema{wrapped}")
         first = broken[0]
+        words = clipped(f"the final output{fence} breaks its schema at {first.path}: {first.message}", 250)
         more = f" (and {count(len(broken) - 1, 'more violation')})" if len(broken) > 1 else ""
         return self.failed(
             case,
-            clipped(f"the final output{fence} breaks its schema at {first.path}: {first.message}", 250)
-            + more,
+            words + more,
             FailureKind.CONTRACT_VIOLATION,
-            refs=[idx],
+            refs=[event.idx],
             evidence={"violations": [{"path": item.path, "message": item.message} for item in broken]},
         )

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import override
 
-from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
+from agent_eval.contracts import Case, Event, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, at_events, display_name, listed
@@ -63,7 +63,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
         failure = FailureKind.BUDGET_EXCEEDED
         evidence = {
             "limits": [
-                {"name": check.name, "limit_ms": check.limit, "value_ms": check.value, **check.source}
+                {"name": check.name, "limit_ms": check.limit, "value_ms": check.value}
+                | ({"source": "time stamps"} if check.is_derived else {})
                 for check in checks[:EVIDENCE_LIMIT]
             ]
         }
@@ -111,7 +112,9 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
         for pair in trace.calls if limits else ():
             if pair.call is None or pair.tool not in limits:
                 continue
-            value = _call_latency(pair)
+            events = [event for event in (pair.call, pair.result) if event is not None]
+            recorded = [known for event in events if (known := _latency(event)) is not None]
+            value = max(recorded) if recorded else _elapsed(events)
             check = slowest.setdefault(
                 pair.tool, _LatencyCheck(display_name(pair.tool), limits[pair.tool], value, pair.call.idx)
             )
@@ -141,10 +144,6 @@ class _LatencyCheck:
     def words(self) -> str:
         return f"{self.name} {self.value:.6g} ms{' by time stamps' if self.is_derived else ''}"
 
-    @property
-    def source(self) -> dict[str, str]:
-        return {"source": "time stamps"} if self.is_derived else {}
-
 
 def _latency(event: Event) -> float | None:
     """Return the milliseconds that an event took; None if it records no valid latency."""
@@ -152,12 +151,6 @@ def _latency(event: Event) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
         return float(value)
     return None
-
-
-def _call_latency(pair: ToolCall) -> float | None:
-    events = [event for event in (pair.call, pair.result) if event is not None]
-    recorded = [value for event in events if (value := _latency(event)) is not None]
-    return max(recorded) if recorded else _elapsed(events)
 
 
 @dataclass(slots=True)
@@ -219,16 +212,12 @@ def _measure(trace: Trace) -> _Latencies:
 
 def _turns(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
     """Yield the first and last position of the agent's turns and of the tools' results."""
-    position = 0
-    for is_turn, group in groupby(events, key=lambda event: event.is_act):
-        size = len(list(group))
+    for is_turn, group in groupby(range(len(events)), key=lambda place: events[place].is_act):
+        places = list(group)
         if is_turn:
-            yield position, position + size - 1
+            yield places[0], places[-1]
         else:
-            for place in range(position, position + size):
-                if events[place].type == TOOL_RESULT:
-                    yield place, place
-        position += size
+            yield from ((place, place) for place in places if events[place].type == TOOL_RESULT)
 
 
 def _elapsed(events: Sequence[Event]) -> float | None:

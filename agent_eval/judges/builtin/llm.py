@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,16 +19,14 @@ from agent_eval.judges.matching.criteria import (
     AskSettings,
     Criterion,
     Decision,
-    Question,
     Vote,
     criterion_digest,
     decide,
     prompt_digest,
-    questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
 from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, listed_objects, read_model, refusal
-from agent_eval.models.base import Model, ModelReply
+from agent_eval.models.base import ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.text.numbers import count
@@ -133,15 +130,48 @@ class LlmJudge(BaseJudge[LlmConfig]):
         if (length := len(transcript.text)) > (most := self.config.max_characters):
             words = f"the conversation has {length:,} characters, more than the {most:,} that are judged"
             return self.inconclusive(case, words)
-        model = self._source()
+        config, model = self.config, self._source()
         described, earned = model.describe(), self._source.earned()
-        questions = questions_on(case, transcript, criteria)
-        judged = []
-        for criterion, decision in zip(criteria, self._decide(model, questions), strict=True):
+        settings = AskSettings(
+            config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
+        )
+        # The first criterion is asked about alone, which fills the provider's cache, then the others.
+        ask = partial(decide, model, case, transcript, settings)
+        first, *others = criteria
+        decisions = [ask(first)]
+        if others:
+            with ThreadPool(min(len(others), AT_ONCE)) as pool:
+                asked = [pool.submit(partial(ask, criterion)) for criterion in others]
+                decisions += [decision.result() for decision in asked]
+        rows: list[dict[str, Any]] = []
+        for criterion, decision in zip(criteria, decisions, strict=True):
             key = criterion_digest(described, criterion.criterion)
-            is_advisory = criterion.advisory and key not in earned
-            judged.append(_Judged(criterion, decision, key, is_advisory, _quotes(decision, transcript)))
-        return self._verdict_on(case, judged, self._evidence(judged, described))
+            rows.append(
+                {
+                    **criterion.model_dump(exclude_unset=True),
+                    "advisory": criterion.advisory and key not in earned,
+                    "digest": key,
+                    "outcome": decision.outcome,
+                    "reason": clipped(decision.reason, _REASONING_LIMIT),
+                    "quotes": _quotes(decision, transcript),
+                    "agreement": decision.agreement,
+                    "votes": [_described_vote(vote) for vote in decision.votes],
+                }
+            )
+        evidence: dict[str, Any] = {
+            "judge": {
+                **described,
+                **({"model": config.model} if config.model else {}),
+                "prompt": f"{PROMPT} {prompt_digest()}",
+            },
+            "criteria": rows,
+            "judging": judging_of(
+                [reply for decision in decisions for vote in decision.votes for reply in vote.replies]
+            ),
+        }
+        if described.get("provider") == SCRIPTED:
+            evidence["judging"]["scripted"] = 1
+        return self._verdict_on(case, list(zip(criteria, decisions, rows, strict=True)), evidence)
 
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
@@ -156,90 +186,43 @@ class LlmJudge(BaseJudge[LlmConfig]):
             return self.inconclusive(case, words)
         return self.nothing_done(case, trace)
 
-    def _decide(self, model: Model, questions: Sequence[Question]) -> list[Decision]:
-        """Ask about the first criterion alone, which fills the provider's cache, then about the others."""
-        config = self.config
-        settings = AskSettings(
-            config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
-        )
-        first, *others = questions
-        decisions = [decide(model, first, settings)]
-        if others:
-            with ThreadPool(min(len(others), AT_ONCE)) as pool:
-                asked = [pool.submit(partial(decide, model, question, settings)) for question in others]
-                decisions += [decision.result() for decision in asked]
-        return decisions
-
-    def _evidence(self, judged: Sequence[_Judged], described: Mapping[str, Any]) -> dict[str, Any]:
-        """Describe every criterion with its votes, and what judging cost."""
-        replies = [reply for each in judged for vote in each.decision.votes for reply in vote.replies]
-        named = {"model": self.config.model} if self.config.model else {}
-        evidence: dict[str, Any] = {
-            "judge": {**described, **named, "prompt": f"{PROMPT} {prompt_digest()}"},
-            "criteria": [each.evidence() for each in judged],
-            "judging": judging_of(replies),
-        }
-        if described.get("provider") == SCRIPTED:
-            evidence["judging"]["scripted"] = 1
-        return evidence
-
     def _verdict_on(self, case: Case, judged: Sequence[_Judged], evidence: dict[str, Any]) -> Verdict:
-        counted = [each for each in judged if not each.is_advisory]
+        by_outcome: dict[str, list[_Judged]] = defaultdict(list)
+        for criterion, decision, row in judged:
+            by_outcome["advisory" if row["advisory"] else decision.outcome].append((criterion, decision, row))
+        counted = [criterion for criterion, _, row in judged if not row["advisory"]]
+        words = count(len(counted) or len(judged), "criterion", "criteria")
         if not counted:
-            words = f"{count(len(judged), 'criterion', 'criteria')}, all advisory"
-            return self.skipped(case, words, evidence=evidence)
-        total = sum(each.criterion.weight for each in counted)
-        passed = sum(each.criterion.weight for each in counted if each.decision.outcome == "passed")
+            return self.skipped(case, f"{words}, all advisory", evidence=evidence)
+        total = sum(criterion.weight for criterion in counted)
+        passed = sum(criterion.weight for criterion, _, _ in by_outcome["passed"])
         score = passed / total if total else None
-        if failed := [each for each in counted if each.decision.outcome == "failed"]:
+        decisive = by_outcome["failed"] or by_outcome["error"] or by_outcome["inconclusive"]
+        reasons = (
+            f"{clipped(criterion.criterion.rstrip('.!'), 80)}: {clipped(decision.reason, 160)}"
+            for criterion, decision, _ in decisive
+        )
+        reason = listed(reasons, limit=2) if decisive else f"{words} passed"
+        refs = [
+            event
+            for _, _, row in by_outcome["failed"] or judged
+            for quote in row["quotes"]
+            for event in quote["events"]
+        ]
+        if by_outcome["failed"]:
             kind = FailureKind.CONTRACT_VIOLATION
-            return self.failed(
-                case, _words(failed), kind, score=score, refs=_events(failed), evidence=evidence
-            )
-        if errors := [each for each in counted if each.decision.outcome == "error"]:
-            kinds = {each.decision.failure or FailureKind.JUDGE_ERROR for each in errors}
+            return self.failed(case, reason, kind, score=score, refs=refs, evidence=evidence)
+        if errors := by_outcome["error"]:
+            kinds = {decision.failure or FailureKind.JUDGE_ERROR for _, decision, _ in errors}
             kind = kinds.pop() if len(kinds) == 1 else FailureKind.JUDGE_ERROR
-            return self.error(case, _words(errors), kind, evidence=evidence)
-        if undecided := [each for each in counted if each.decision.outcome == "inconclusive"]:
-            return self.inconclusive(case, _words(undecided), score=score, evidence=evidence)
-        words = f"{count(len(counted), 'criterion', 'criteria')} passed"
-        return self.passed(case, words, refs=_events(judged), evidence=evidence)
+            return self.error(case, reason, kind, evidence=evidence)
+        if by_outcome["inconclusive"]:
+            return self.inconclusive(case, reason, score=score, evidence=evidence)
+        return self.passed(case, reason, refs=refs, evidence=evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """The decision on one criterion, with the passages that it quotes."""
-
-    criterion: Criterion
-    decision: Decision
-    digest: str
-    is_advisory: bool
-    quotes: list[dict[str, Any]]
-
-    def evidence(self) -> dict[str, Any]:
-        return {
-            **self.criterion.model_dump(exclude_unset=True),
-            "advisory": self.is_advisory,
-            "digest": self.digest,
-            "outcome": self.decision.outcome,
-            "reason": clipped(self.decision.reason, _REASONING_LIMIT),
-            "quotes": self.quotes,
-            "agreement": self.decision.agreement,
-            "votes": [_described_vote(vote) for vote in self.decision.votes],
-        }
-
-
-def _events(judged: Iterable[_Judged]) -> list[int]:
-    """Return the events that the quotes of some criteria are from."""
-    return [event for each in judged for quote in each.quotes for event in quote["events"]]
-
-
-def _words(judged: Iterable[_Judged]) -> str:
-    reasons = (
-        f"{clipped(each.criterion.criterion.rstrip('.!'), 80)}: {clipped(each.decision.reason, 160)}"
-        for each in judged
-    )
-    return listed(reasons, limit=2)
+_Judged = tuple[Criterion, Decision, dict[str, Any]]
+"""A criterion, the decision on it, and what the evidence has of both."""
 
 
 def _quotes(decision: Decision, transcript: Transcript) -> list[dict[str, Any]]:

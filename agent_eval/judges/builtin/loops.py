@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -65,10 +64,22 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         attempts = {event.attempt for event in events if event.attempt is not None}
         if len(attempts) > config.max_attempts:
             problems.append(f"{len(attempts)} attempts were made, more than {config.max_attempts}")
-        for repetition in (self._cycle(events), self._repeated_message(events)):
-            if repetition is not None:
-                problems.append(repetition[0])
-                refs += repetition[1]
+        calls = [event for event in events if event.type == TOOL_CALL]
+        fingerprints = [call_fingerprint(event.tool or "", event.input) for event in calls]
+        times, period, start = longest_repeat(fingerprints, config.max_cycle_length)
+        if times > config.max_cycle_repeats:
+            tools = listed(display_name(event.tool or "") for event in calls[start : start + period])
+            verb = "was called" if period == 1 else "were called"
+            problems.append(f"{tools} {verb} {times} times in a row with the same arguments")
+            refs += [event.idx for event in calls[start : start + times * period]]
+        by_text: dict[str, list[Event]] = {}
+        for event in events:
+            if event.is_message and event.content is not None and (text := _message(event.content)):
+                by_text.setdefault(text, []).append(event)
+        repeats = max(by_text.values(), key=len, default=[])
+        if len(repeats) > config.max_identical_assistant_messages:
+            problems.append(f"the agent said {quoted(repeats[0].content)} {len(repeats)} times")
+            refs += [event.idx for event in repeats]
         evidence = {"events": len(events), "attempts": len(attempts), "problems": problems}
         if problems:
             return self.failed(
@@ -80,32 +91,6 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
                 evidence=evidence,
             )
         return self.passed(case, f"no loop in {count(len(events), 'event')}", evidence=evidence)
-
-    def _cycle(self, events: list[Event]) -> tuple[str, list[int]] | None:
-        """Describe the longest cycle of calls with its event indices; None if it is within the limit."""
-        calls = [event for event in events if event.type == TOOL_CALL]
-        fingerprints = [call_fingerprint(event.tool or "", event.input) for event in calls]
-        times, period, start = longest_repeat(fingerprints, self.config.max_cycle_length)
-        if times <= self.config.max_cycle_repeats:
-            return None
-        tools = listed(display_name(event.tool or "") for event in calls[start : start + period])
-        verb = "was called" if period == 1 else "were called"
-        words = f"{tools} {verb} {times} times in a row with the same arguments"
-        return words, [event.idx for event in calls[start : start + times * period]]
-
-    def _repeated_message(self, events: list[Event]) -> tuple[str, list[int]] | None:
-        """Describe the most repeated message with its event indices; None if it is within the limit."""
-        messages = [
-            (message_fingerprint(event.content), event)
-            for event in events
-            if event.is_message and event.content is not None
-        ]
-        counts = Counter(fingerprint for fingerprint, _ in messages if fingerprint)
-        most_common, times = counts.most_common(1)[0] if counts else ("", 0)
-        if times <= self.config.max_identical_assistant_messages:
-            return None
-        repeats = [event for fingerprint, event in messages if fingerprint == most_common]
-        return f"the agent said {quoted(repeats[0].content)} {times} times", [event.idx for event in repeats]
 
 
 class RetryStormConfig(SoftJudgeConfig):
@@ -192,7 +177,7 @@ def call_fingerprint(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(_normalize(arguments), sort_keys=True)}"
 
 
-def message_fingerprint(output: Any) -> str:
+def _message(output: Any) -> str:
     """Return a text that is equal for messages that differ only in white space and letter case."""
     if isinstance(output, str):
         return " ".join(output.split()).casefold()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -48,10 +46,10 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
             if event.tool in forbidden and event.type in (TOOL_CALL, TOOL_RESULT):
                 forbidden_uses.setdefault(event.tool, []).append(event.idx)
         missing = sorted(required - {event.tool for event in trace.events if event.type == TOOL_CALL})
-        near = sorted(
-            {event.tool for event in trace.events if event.tool and event.type == TOOL_CALL} - forbidden
-        )
-        near = [tool for tool in near if any(map(partial(_is_tail, tool), forbidden))]
+        # A tool whose name is a forbidden one behind the name of a server or of a module.
+        tails = tuple(separator + tool for separator in ("__", ".", "/", ":") for tool in forbidden)
+        called = {event.tool for event in trace.events if event.tool and event.type == TOOL_CALL}
+        near = sorted(tool for tool in called - forbidden if tool.endswith(tails))
         warned = {NEARLY_FORBIDDEN: near[:EVIDENCE_LIMIT]} if near else {}
         if not missing and not forbidden_uses:
             words = f"; {_named(near)} called, whose name ends as that of a forbidden one" if near else ""
@@ -70,11 +68,6 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
             refs=refs,
             evidence={"forbidden_used": sorted(forbidden_uses), "required_missing": missing, **warned},
         )
-
-
-def _is_tail(tool: str, forbidden: str) -> bool:
-    """Whether a tool's name is a forbidden one behind the name of a server or of a module."""
-    return tool.endswith(tuple(f"{separator}{forbidden}" for separator in ("__", ".", "/", ":")))
 
 
 def _named(tools: list[str]) -> str:

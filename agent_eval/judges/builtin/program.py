@@ -19,11 +19,11 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from typing_extensions import override
 
-from agent_eval.contracts import SCHEMA_VERSION, Case, Trace, Verdict
+from agent_eval.contracts import SCHEMA_VERSION, Case, Outcome, Trace, Verdict
 from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.evidence.rows import first_problem
-from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
+from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, Support, build_verdict, clipped, quoted
 from agent_eval.judges.code import CodePlace
 from agent_eval.judges.reading import UnreadableText, read_text
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -89,7 +89,20 @@ class ProgramJudge(BaseJudge[ConfigT]):
             answer = _read(result.stdout)
         except UnreadableText as error:
             return self._no_verdict(case, f"the checker's answer {error}", result)
-        return self._verdict_of(case, answer)
+        if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
+            words = f"the checker's answer says passed={quoted(answer.passed)} and outcome={answer.outcome}"
+            return self._no_verdict(case, words)
+        evidence = {} if answer.evidence is None else {"evidence": answer.evidence}
+        evidence = answer.evidence if isinstance(answer.evidence, dict) else evidence
+        outcome = Outcome(answer.outcome or ("passed" if answer.passed else "failed"))
+        reason = clipped(" ".join(answer.reason.split())) or f"the checker says {outcome.value}"
+        if outcome is Outcome.SKIPPED:
+            return self.skipped(case, reason)
+        score = {Outcome.PASSED: 1.0, Outcome.FAILED: 0.0}.get(outcome)
+        failure = FailureKind.CONTRACT_VIOLATION if outcome is Outcome.FAILED else None
+        support: Support = {"refs": answer.evidence_refs, "evidence": evidence}
+        support["score"] = score if answer.score is None else answer.score
+        return build_verdict(self, case, outcome, reason, failure, **support)
 
     def _no_verdict(
         self,
@@ -104,24 +117,6 @@ class ProgramJudge(BaseJudge[ConfigT]):
         if result is not None and (text := result.stderr.decode("utf-8", "replace").strip()):
             evidence["stderr"] = text[-_STDERR_LIMIT:]
         return self.error(case, problem, failure, evidence=evidence)
-
-    def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:
-        if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
-            words = f"the checker's answer says passed={quoted(answer.passed)} and outcome={answer.outcome}"
-            return self._no_verdict(case, words)
-        evidence = {} if answer.evidence is None else {"evidence": answer.evidence}
-        evidence = answer.evidence if isinstance(answer.evidence, dict) else evidence
-        support: dict[str, Any] = {"refs": answer.evidence_refs, "evidence": evidence}
-        outcome = answer.outcome or ("passed" if answer.passed else "failed")
-        reason = clipped(" ".join(answer.reason.split())) or f"the checker says {outcome}"
-        if outcome == "passed":
-            return self.passed(case, reason, score=1.0 if answer.score is None else answer.score, **support)
-        if outcome == "inconclusive":
-            return self.inconclusive(case, reason, score=answer.score, **support)
-        if outcome == "skipped":
-            return self.skipped(case, reason)
-        score = 0.0 if answer.score is None else answer.score
-        return self.failed(case, reason, FailureKind.CONTRACT_VIOLATION, score=score, **support)
 
 
 class CommandJudge(ProgramJudge[CommandConfig]):

@@ -7,6 +7,7 @@ evaluation is an error then, and never a pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -195,12 +196,10 @@ def same_value(wanted: Any, value: Any) -> bool:
 
 
 def _parsed(value: Any) -> Any:
-    if not isinstance(value, str) or value != value.strip():
-        return value
-    try:
-        return read_text(value, "the value")
-    except UnreadableText:
-        return value
+    if isinstance(value, str) and value == value.strip():
+        with suppress(UnreadableText):
+            return read_text(value, "the value")
+    return value
 
 
 def _canonical(value: Any) -> Any:
@@ -216,12 +215,8 @@ def _resembles(name: Any, wanted: str | None) -> bool:
     """Tell whether a name is another one than the wanted, but looks like it."""
     if wanted is None or name == wanted:
         return False
-    here, there = _plain(str(name)), _plain(wanted)
+    here, there = ("".join(filter(str.isalnum, text.casefold())) for text in (str(name), wanted))
     return bool(here) and (here == there or here.startswith(there) or there.startswith(here))
-
-
-def _plain(name: str) -> str:
-    return "".join(char for char in name.casefold() if char.isalnum())
 
 
 FIELD = "strict"
@@ -253,11 +248,7 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         if failed_by in (*NOT_OF_THE_AGENT, FailureKind.SIMULATOR_ERROR.value):
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         turns = facts_by_turn(trace)
-        results = [check(evaluation, turns) for evaluation in evaluations]
-        return self._verdict_on(case, evaluations, results)
-
-    def _verdict_on(self, case: Case, evaluations: list[Evaluation], results: list[StrictResult]) -> Verdict:
-        pairs = list(zip(evaluations, results, strict=True))
+        pairs = [(evaluation, check(evaluation, turns)) for evaluation in evaluations]
         total = sum(map(_weight, evaluations))
         passed = sum(_weight(evaluation) for evaluation, result in pairs if result.outcome == "passed")
         evidence = {"evaluations": [_evidence(*pair) for pair in pairs]}
@@ -279,38 +270,30 @@ def _weight(evaluation: Evaluation) -> float:
 
 
 def _evaluations(case: Case) -> list[Evaluation]:
-    objects = listed_objects(case, FIELD, example='[{"strict": "escalated"}, ...]')
-    evaluations = [_checked(case, field, stated) for field, stated in objects]
+    evaluations: list[Evaluation] = []
+    for field, stated in listed_objects(case, FIELD, example='[{"strict": "escalated"}, ...]'):
+        kind = stated.get("strict")
+        model = EVALUATION_MODELS.get(kind) if isinstance(kind, str) else None
+        if model is None:
+            words, known = f"{field}.strict: there is no kind {quoted(kind)}", ", ".join(EVALUATION_MODELS)
+            raise refusal(case.case_id, f"{field}.strict", words, f"Known kinds: {known}.")
+        # In a suite of conversations each has its criterion in words; here it may be left out.
+        evaluation = read_model(model, {"criterion": kind, **stated}, case=case, field=field)
+        evaluations.append({name: value for name, value in evaluation.model_dump().items() if name in stated})
     if evaluations and not any(map(_weight, evaluations)):
         words, remedy = f"every weight in metadata.{FIELD} is 0", "Give one of them a weight, or remove them."
         raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
     return evaluations
 
 
-def _checked(case: Case, field: str, stated: dict[str, Any]) -> Evaluation:
-    kind = stated.get("strict")
-    model = EVALUATION_MODELS.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        words, known = f"{field}.strict: there is no kind {quoted(kind)}", ", ".join(EVALUATION_MODELS)
-        raise refusal(case.case_id, f"{field}.strict", words, f"Known kinds: {known}.")
-    # In a suite of conversations each has its criterion in words; here it may be left out.
-    evaluation = read_model(model, {"criterion": kind, **stated}, case=case, field=field)
-    return {name: value for name, value in evaluation.model_dump().items() if name in stated}
-
-
 def _evidence(evaluation: Evaluation, result: StrictResult) -> dict[str, Any]:
     """Describe one evaluation for readers of the evidence, turn by turn."""
-    outcome = {"outcome": result.outcome, "reason": clipped(result.reason)}
-    turns = [_turn(hit, counts=True) for hit in result.hits] + [_turn(near) for near in result.near]
+    turns: list[dict[str, Any]] = []
+    for hit in [*result.hits, *result.near][:EVIDENCE_LIMIT]:
+        value, counts = hit.value, len(turns) < len(result.hits)
+        if value is not None and not isinstance(value, bool | int | float):
+            value = clipped(value if isinstance(value, str) else quoted(value, 200), 200)
+        turns.append({"turn": hit.turn, "event": hit.event, "value": value, "counts": counts})
     warnings = {"warnings": list(result.warnings)} if result.warnings else {}
-    return {**evaluation, **outcome, "turns": turns[:EVIDENCE_LIMIT], **warnings}
-
-
-def _turn(hit: Hit, *, counts: bool = False) -> dict[str, Any]:
-    is_short = hit.value is None or isinstance(hit.value, bool | int | float)
-    value = (
-        hit.value
-        if is_short
-        else clipped(hit.value if isinstance(hit.value, str) else quoted(hit.value, 200), 200)
-    )
-    return {"turn": hit.turn, "event": hit.event, "value": value, "counts": counts}
+    outcome = {"outcome": result.outcome, "reason": clipped(result.reason)}
+    return {**evaluation, **outcome, "turns": turns, **warnings}

@@ -72,11 +72,14 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             return self.inconclusive(case, f"{words}{at_events(unrecorded[:3])}", refs=unrecorded)
         if not broken:
             keep = "keeps its" if checked == 1 else "keep their"
-            wrapped = [tool for tool, contract in sorted(contracts.items()) if _wrapper(contract)]
-            words = f"; the schema of {listed(map(display_name, wrapped))} is what its args_schema wraps"
-            return self.passed(
-                case, f"{count(checked, 'tool call')} {keep} contract{words if wrapped else ''}"
-            )
+            words = f"{count(checked, 'tool call')} {keep} contract"
+            if schemas := {tool: each.args_schema for tool, each in contracts.items() if each.args_schema}:
+                from agent_eval.judges.matching.json_schema import unwrapped
+
+                if wrapped := [tool for tool in sorted(schemas) if unwrapped(schemas[tool])[1]]:
+                    named = listed(map(display_name, wrapped))
+                    words += f"; the schema of {named} is what its args_schema wraps"
+            return self.passed(case, words)
         violations = [
             {
                 "event": event.idx,
@@ -97,14 +100,6 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             refs=[event.idx for event, _, _ in broken],
             evidence={"calls_checked": checked, "calls_broken": len(broken), "violations": violations},
         )
-
-
-def _wrapper(contract: ToolContract) -> str:
-    if contract.args_schema is None:
-        return ""
-    from agent_eval.judges.matching.json_schema import unwrapped
-
-    return unwrapped(contract.args_schema)[1]
 
 
 def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[str]]:

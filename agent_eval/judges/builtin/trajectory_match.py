@@ -162,31 +162,18 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         read = partial(actual_calls, named=named)
         actual = read(trace)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
-        broken_rules = [*_forbidden(expected, trace, rules), *_miscounted(expected, actual)]
+        broken_rules = _broken_rules(expected, trace, actual, rules)
         find = partial(CallMatch.find, rules, expected.mode or self.config.mode)
         matches = [] if expected.calls is None else [find(expected.calls, actual)]
         turns = {turn.number: read(turn.trace) for turn in trace.turns} if by_turn else {}
         matches += [find(calls, turns.get(number), turn=number) for number, calls in by_turn.items()]
-        forbidden = {call.tool for call in expected.forbidden if not call.arguments}
-        unrecorded = {
-            call.idx for call in actual if call.problem is UNRECORDED and call.tool not in forbidden
-        }
-        return self._verdict_on(case, actual, broken_rules, matches, unrecorded)
 
-    def _verdict_on(
-        self,
-        case: Case,
-        actual: list[ActualCall],
-        broken_rules: list[Problem],
-        matches: list[CallMatch],
-        unrecorded: set[int],
-    ) -> Verdict:
         problems = broken_rules + [problem for match in matches for problem in match.problems()]
         whole = next((match.figures() for match in matches if match.turn is None), None)
-        turns = [{"turn": match.turn, **match.figures()} for match in matches if match.turn is not None]
+        of_turns = [{"turn": match.turn, **match.figures()} for match in matches if match.turn is not None]
         evidence = {
             **(whole or {"actual_calls": len(actual)}),
-            **({"turns": turns[:EVIDENCE_LIMIT]} if turns else {}),
+            **({"turns": of_turns[:EVIDENCE_LIMIT]} if of_turns else {}),
             "problem_count": len(problems),
             "problems": [text for text, _ in problems[:EVIDENCE_LIMIT]],
         }
@@ -194,6 +181,10 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         if not problems:
             return self.passed(case, f"the tool calls are as expected ({figures})", evidence=evidence)
         words = f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})"
+        forbidden = {call.tool for call in expected.forbidden if not call.arguments}
+        unrecorded = {
+            call.idx for call in actual if call.problem is UNRECORDED and call.tool not in forbidden
+        }
         if unrecorded and all(idx in unrecorded for _, idx in problems):
             return self.inconclusive(case, words, refs=unrecorded, evidence=evidence)
         malformed = [call.problem for call in actual if call.problem is not None]
@@ -236,8 +227,13 @@ def _summary(actual: list[ActualCall], matches: list[CallMatch]) -> str:
     return f"{right} of {count(len(of_turns), 'turn')} as expected, {first.mode}"
 
 
-def _forbidden(expected: ExpectedTrajectory, trace: Trace, rules: CallRules) -> list[Problem]:
-    """Describe forbidden uses of tools: calls, also those that failed, and results whose call is missing."""
+def _broken_rules(
+    expected: ExpectedTrajectory, trace: Trace, actual: list[ActualCall], rules: CallRules
+) -> list[Problem]:
+    """Describe forbidden uses of tools and wrong counts.
+
+    Forbidden are calls, also those that failed, and results whose call is missing.
+    """
     uses = actual_calls(trace)
     uses += [
         ActualCall(pair.tool, pair.result.idx, None, UNRECORDED)
@@ -245,24 +241,20 @@ def _forbidden(expected: ExpectedTrajectory, trace: Trace, rules: CallRules) -> 
         if pair.call is None and pair.result is not None
     ]
     partial_rules = CallRules(expected.model_copy(update={"match": None}), "partial", rules.tolerance)
-    problems: dict[int, Problem] = {}
+    by_event: dict[int, Problem] = {}
     for forbidden in expected.forbidden:
         for call in uses:
             whatever_arguments = not forbidden.arguments and call.tool == forbidden.tool
             if partial_rules.fits(forbidden, call) or (whatever_arguments and call.arguments is None):
                 words = f"{display_name(call.tool)} must not be called like that (event {call.idx})"
-                problems[call.idx] = words, call.idx
+                by_event[call.idx] = words, call.idx
             elif call.tool == forbidden.tool and call.problem is not None:
                 # The tool may have understood what cannot be read here.
                 words = f"{display_name(call.tool)} may have been called as it must not be (event {call.idx})"
                 words += f", with arguments {call.problem}"
-                problems.setdefault(call.idx, (words, call.idx))
-    return list(problems.values())
-
-
-def _miscounted(expected: ExpectedTrajectory, actual: list[ActualCall]) -> list[Problem]:
+                by_event.setdefault(call.idx, (words, call.idx))
+    problems = list(by_event.values())
     counts = Counter(call.tool for call in actual)
-    problems: list[Problem] = []
     for tool, allowed in sorted(expected.counts.items()):
         words = f"{display_name(tool)} was called {count(counts[tool], 'time')}, expected"
         if counts[tool] < allowed.min:
@@ -432,25 +424,25 @@ class CallMatch:
         for position, expected in enumerate(self.expected):
             if position in self.pairs:
                 continue
-            same_tool = next((call for call in unmatched if call.tool == expected.tool), None)
-            if same_tool is not None:
-                unmatched.remove(same_tool)
-                words = self._near_miss(expected, same_tool)
-                problems.append((f"{where}{words} (event {same_tool.idx})", same_tool.idx))
-            elif self.mode != "subset":
-                problems.append((f"{where}{display_name(expected.tool)} was not called as expected", None))
+            near = next((call for call in unmatched if call.tool == expected.tool), None)
+            if near is None:
+                if self.mode != "subset":
+                    words = f"{display_name(expected.tool)} was not called as expected"
+                    problems.append((f"{where}{words}", None))
+                continue
+            unmatched.remove(near)
+            how = "out of order"
+            if near.problem is not None:
+                how = f"with arguments {near.problem}"
+            elif mismatches := self.rules.mismatches(expected, near):
+                how = f"with other arguments: {listed(mismatches)}"
+            problems.append(
+                (f"{where}{display_name(near.tool)} was called {how} (event {near.idx})", near.idx)
+            )
         for call in () if self.allows_others else unmatched:
             words = f"{display_name(call.tool)} was called unexpectedly"
             problems.append((f"{where}{words} (event {call.idx})", call.idx))
         return problems
-
-    def _near_miss(self, expected: ExpectedCall, actual: ActualCall) -> str:
-        tool = display_name(actual.tool)
-        if actual.problem is not None:
-            return f"{tool} was called with arguments {actual.problem}"
-        if mismatches := self.rules.mismatches(expected, actual):
-            return f"{tool} was called with other arguments: {listed(mismatches)}"
-        return f"{tool} was called out of order"
 
 
 def pair_in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:

@@ -153,7 +153,7 @@ def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
 class AskSettings:
     """How a model is asked.
 
-    `votes` are taken as `needed_votes` says. `model` is None for the one that the model itself names.
+    `votes` are taken as `decide` says. `model` is None for the one that the model itself names.
     """
 
     votes: int = 1
@@ -162,70 +162,39 @@ class AskSettings:
     max_tokens: int = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One criterion on one conversation, ready to be asked.
+def _request(
+    criterion: Criterion, case: Case, transcript: Transcript, settings: AskSettings, vote: int
+) -> ModelRequest:
+    """Build the request of one vote, from 1, with what the case's author expected of the conversation.
 
-    Attributes:
-        expectations: What the author expected, by turn.
-        reference: The expected output, where the criterion wants it shown.
-        case_id: The case, for scripts and messages; no part of the request.
+    Conversation first, so that providers can cache it. The case's id is no part of what is asked.
     """
-
-    criterion: Criterion
-    transcript: Transcript
-    expectations: Mapping[int, str]
-    reference: Any
-    case_id: str
-
-    def request(self, settings: AskSettings, vote: int) -> ModelRequest:
-        """Build the request of one vote, from 1. Conversation first, so that providers can cache it."""
-        criterion, wanted = self.criterion, self._wanted()
-        return ModelRequest(
-            purpose="judge",
-            system=prompt_text(),
-            messages=(Message("user", (self.transcript.text, f"{_NOTICE}\n{json_line(wanted)}")),),
-            reply_schema=RULING_SCHEMA,
-            schema_name="ruling",
-            max_tokens=settings.max_tokens,
-            model=settings.model,
-            parameters=settings.parameters,
-            key_fields={
-                "criterion": criterion.criterion,
-                "expectation": json_line({**wanted, "criterion": None}),
-                "conversation": self.transcript.digest,
-                "vote": vote,
-            },
-            place={"test": self.case_id, "criterion": criterion.criterion, "vote": vote},
-            shared_prefix=True,
-        )
-
-    def _wanted(self) -> dict[str, Any]:
-        wanted: dict[str, Any] = {"criterion": self.criterion.criterion}
-        if self.criterion.expectation:
-            wanted["expectation"] = self.criterion.expectation
-        if self.expectations:
-            wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
-        if self.reference is not None:
-            wanted["reference_answer"] = self.reference
-        return wanted
-
-
-def questions_on(case: Case, transcript: Transcript, criteria: Sequence[Criterion]) -> list[Question]:
-    """Pair criteria with a conversation, and with what the case's author expected of it."""
-    expectations = {
-        number: turn.expectation for number, turn in enumerate(case.turns, 1) if turn.expectation is not None
-    }
-    return [
-        Question(
-            criterion,
-            transcript,
-            expectations,
-            case.expected_output if criterion.reference else None,
-            case.case_id,
-        )
-        for criterion in criteria
-    ]
+    wanted: dict[str, Any] = {"criterion": criterion.criterion}
+    if criterion.expectation:
+        wanted["expectation"] = criterion.expectation
+    in_turns = {str(number): turn.expectation for number, turn in enumerate(case.turns, 1)}
+    if expected := {number: text for number, text in in_turns.items() if text is not None}:
+        wanted["expected_in_turns"] = expected
+    if criterion.reference and case.expected_output is not None:
+        wanted["reference_answer"] = case.expected_output
+    return ModelRequest(
+        purpose="judge",
+        system=prompt_text(),
+        messages=(Message("user", (transcript.text, f"{_NOTICE}\n{json_line(wanted)}")),),
+        reply_schema=RULING_SCHEMA,
+        schema_name="ruling",
+        max_tokens=settings.max_tokens,
+        model=settings.model,
+        parameters=settings.parameters,
+        key_fields={
+            "criterion": criterion.criterion,
+            "expectation": json_line({**wanted, "criterion": None}),
+            "conversation": transcript.digest,
+            "vote": vote,
+        },
+        place={"test": case.case_id, "criterion": criterion.criterion, "vote": vote},
+        shared_prefix=True,
+    )
 
 
 def _sha256(text: str) -> str:
@@ -278,52 +247,40 @@ class Decision:
         return f"{max(counts.values(), default=0)} of {len(self.votes)}"
 
 
-def needed_votes(votes: int) -> tuple[int, int]:
-    """Return how many votes are taken first, and at most.
+def decide(
+    model: Model, case: Case, transcript: Transcript, settings: AskSettings, criterion: Criterion
+) -> Decision:
+    """Ask a model about one criterion on a conversation until a majority of votes is reached.
 
-    As many as make a majority are asked first, and further ones only while none is reached: the same verdict
-    as that of all, for fewer calls. Two votes are three of which the third is asked where they differ.
+    That gives the verdict of all votes for fewer calls. Two votes are three of which the third is asked where
+    they differ.
     """
-    most = votes if votes % 2 else votes + 1
-    return most // 2 + 1, most
-
-
-def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
-    """Ask a model about one criterion until a majority of votes is reached."""
-    majority, most = needed_votes(settings.votes)
+    most = settings.votes if settings.votes % 2 else settings.votes + 1
     votes: list[Vote] = []
     while len(votes) < most:
-        votes.append(_vote(model, question, settings, len(votes) + 1))
-        if votes[-1].ruling is None:
-            return _undecided(votes)
+        request = _request(criterion, case, transcript, settings, len(votes) + 1)
+        with model.alone(request):  # another trial may give the judge the same to read
+            votes.append(_vote_on(model, transcript, request))
+        last = votes[-1]
+        if last.too_long:
+            words = "the conversation has more text than the judge's model reads"
+            return Decision("inconclusive", votes, words)
+        if last.ruling is None:
+            return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
         verdict, number = Counter(vote.ruling.verdict for vote in votes if vote.ruling).most_common(1)[0]
-        if number >= majority:
+        if number > most // 2:
             reasoning = next(v.ruling.reasoning for v in votes if v.ruling and v.ruling.verdict == verdict)
             return Decision(verdict, votes, reasoning)
     return Decision("inconclusive", votes, f"{len(votes)} votes of the judge have no majority")
 
 
-def _undecided(votes: list[Vote]) -> Decision:
-    last = votes[-1]
-    if last.too_long:
-        words = "the conversation has more text than the judge's model reads"
-        return Decision("inconclusive", votes, words)
-    return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
-
-
-def _vote(model: Model, question: Question, settings: AskSettings, number: int) -> Vote:
-    request = question.request(settings, number)
-    with model.alone(request):  # another trial may give the judge the same to read
-        return _vote_on(model, question, request)
-
-
-def _vote_on(model: Model, question: Question, request: ModelRequest) -> Vote:
+def _vote_on(model: Model, transcript: Transcript, request: ModelRequest) -> Vote:
     key = model.key_of(request)
     replies: list[ModelReply] = []
     try:
         replies.append(model.complete(request))
         try:
-            ruling = read_ruling(replies[0], question.transcript)
+            ruling = read_ruling(replies[0], transcript)
         except NoRuling as first:
             if not first.can_be_repaired:
                 raise
@@ -334,7 +291,7 @@ def _vote_on(model: Model, question: Question, request: ModelRequest) -> Vote:
             place = {**request.place, "attempt": 2}
             again = replace(request, messages=(*request.messages, *repair), place=place)
             replies.append(model.complete(again))
-            ruling = read_ruling(replies[1], question.transcript)
+            ruling = read_ruling(replies[1], transcript)
     except ModelFailure as failure:
         # A model that is down says nothing of the agent; a request that it refuses is the judge's own error.
         down = failure.failure in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)

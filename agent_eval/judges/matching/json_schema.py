@@ -137,19 +137,15 @@ def _refuse_without_effect(schema: Any, place: str) -> None:
             else "Write what a value must be, such as type, properties or required.",
         )
     inner = [(name, schema[name]) for name in _APPLIED if name in schema]
-    inner += [
-        (f"{name}/{key}", each) for name in _APPLIED_TO_MANY for key, each in _members(schema.get(name))
-    ]
-    for name in _APPLIED_IN_LISTS:
-        alternatives = schema[name] if isinstance(schema.get(name), list) else []
-        inner += [(f"{name}/{position}", each) for position, each in enumerate(alternatives)]
+    for name in (*_APPLIED_TO_MANY, *_APPLIED_IN_LISTS):
+        members = schema.get(name)
+        if isinstance(members, dict) and name in _APPLIED_TO_MANY:
+            inner += [(f"{name}/{key}", each) for key, each in members.items()]
+        elif isinstance(members, list) and name in _APPLIED_IN_LISTS:
+            inner += [(f"{name}/{position}", each) for position, each in enumerate(members)]
     for name, each in inner:
         if isinstance(each, dict) and not (set(each) <= _ANNOTATIONS):
             _refuse_without_effect(each, f"{place}/{name}")
-
-
-def _members(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if isinstance(value, dict) else []
 
 
 def violations(schema: Any, value: Any) -> list[Violation]:
@@ -164,7 +160,14 @@ def apply(validator: Any, value: Any) -> list[Violation]:
         if validator.is_valid(value):
             return []
         _budget.references = REFERENCE_LIMIT
-        return [_violation(error) for error in islice(validator.iter_errors(value), EVIDENCE_LIMIT)]
+        broken = []
+        for error in islice(validator.iter_errors(value), EVIDENCE_LIMIT):
+            steps = (
+                f"[{part}]" if isinstance(part, int) else f".{clipped(part, 60)}"
+                for part in error.absolute_path
+            )
+            broken.append(Violation(clipped("$" + "".join(steps), 200), _message(error)))
+        return broken
     except RecursionError:
         raise UnusableSchema(
             f"the schema refers to itself without end, or takes more than {REFERENCE_LIMIT} references",
@@ -259,7 +262,15 @@ def _check_subschemas(root: Any, registry: Any) -> None:
         checked_ids.add(id(contents))
         for keyword in _UNEVALUATED & contents.keys():
             _refuse_unevaluated(keyword)
-        _check_patterns(contents)
+        pattern, properties = contents.get("pattern"), contents.get("patternProperties")
+        patterns = [("pattern", pattern)] if isinstance(pattern, str) else []
+        patterns += [("patternProperties", name) for name in properties or () if isinstance(properties, dict)]
+        for keyword, text in patterns:
+            try:
+                compile_schema_pattern(text)
+            except InvalidPattern as problem:
+                words = f"{keyword} {quoted(text)} is not a usable pattern, {problem}"
+                raise UnusableSchema(words, remedy=problem.remedy) from None
         references = [key for key in ("$ref", "$dynamicRef") if key in contents]
         pending += [_target(contents[key], key, resource, resolver) for key in references]
         pending += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
@@ -270,19 +281,6 @@ def _refuse_unevaluated(keyword: str) -> NoReturn:
         f"{keyword} is not supported",
         remedy="List all properties or items in one place, and close it with additionalProperties or items.",
     )
-
-
-def _check_patterns(schema: dict[str, Any]) -> None:
-    pattern, properties = schema.get("pattern"), schema.get("patternProperties")
-    patterns = [(pattern, "pattern")] if isinstance(pattern, str) else []
-    patterns += [(name, "patternProperties") for name in properties or () if isinstance(properties, dict)]
-    for pattern, keyword in patterns:
-        try:
-            compile_schema_pattern(pattern)
-        except InvalidPattern as problem:
-            raise UnusableSchema(
-                f"{keyword} {quoted(pattern)} is not a usable pattern, {problem}", remedy=problem.remedy
-            ) from None
 
 
 def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
@@ -298,13 +296,6 @@ def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple
         raise UnusableSchema(f"{keyword} {quoted(reference)} leads to something that is not a schema")
     target = type(resource)(contents=resolved.contents, specification=resource._specification)
     return target, resolved.resolver
-
-
-def _violation(error: ValidationError) -> Violation:
-    path = "$" + "".join(
-        f"[{part}]" if isinstance(part, int) else f".{clipped(part, 60)}" for part in error.absolute_path
-    )
-    return Violation(clipped(path, 200), _message(error))
 
 
 def _message(error: ValidationError) -> str:
@@ -363,10 +354,6 @@ def _additional_properties(
             yield from validator.descend(instance[name], value, path=name)
 
 
-def _unevaluated(keyword: str) -> Any:
-    return lambda *_: _refuse_unevaluated(keyword)
-
-
 def _unique_items(validator: Any, unique: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
     if unique and validator.is_type(instance, "array"):
         seen: set[Any] = set()
@@ -413,7 +400,7 @@ def _on_re2(original: Any) -> Any:
         "uniqueItems": _unique_items,
         "multipleOf": _multiple_of,
     }
-    keywords |= {name: _unevaluated(name) for name in _UNEVALUATED}
+    keywords |= {name: lambda *_, name=name: _refuse_unevaluated(name) for name in _UNEVALUATED}
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         if name in original.VALIDATORS:
             keywords[name] = _counted(original.VALIDATORS[name])

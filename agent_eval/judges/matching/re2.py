@@ -61,7 +61,7 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except (re2.error, UnicodeEncodeError) as problem:
-        raise InvalidPattern(_explanation(problem), _remedy(pattern, problem)) from None
+        raise _invalid(pattern, problem) from None
 
 
 @lru_cache(maxsize=512)
@@ -81,7 +81,9 @@ def compile_glob(glob: str) -> Any:
         place += 1
         end = glob.find("]", place + 1 + glob.startswith("!", place)) if character == "[" else -1
         if end >= 0:
-            parts.append(_character_class(glob[place:end]))
+            negated = glob.startswith("!", place)
+            members = (f"\\{each}" if each in "\\[]^" else each for each in glob[place + negated : end])
+            parts.append(f"[{'^' * negated}{''.join(members)}]")
             place = end + 1
         else:
             literal = f"\\{character}" if character in _SPECIAL else character
@@ -90,12 +92,6 @@ def compile_glob(glob: str) -> Any:
 
 
 _WILDCARDS = {"*": ".*", "?": "."}
-
-
-def _character_class(members: str) -> str:
-    negated = members.startswith("!")
-    escaped = "".join(f"\\{member}" if member in "\\[]^" else member for member in members[negated:])
-    return f"[{'^' * negated}{escaped}]"
 
 
 def is_found(pattern: str, text: bytes) -> bool:
@@ -154,26 +150,25 @@ Globs = Annotated[list[str], AfterValidator(_usable_globs)]
 """Globs of a configuration, each of which can be compiled."""
 
 
-def _explanation(problem: Exception) -> str:
+def _invalid(pattern: str, problem: Exception) -> InvalidPattern:
+    """Say in the words of RE2 why a pattern cannot run, and what to write instead."""
     detail = problem.args[0] if problem.args else ""
     if isinstance(detail, bytes):
         detail = detail.decode("utf-8", "replace")
-    return clipped(str(detail) or type(problem).__name__, 120)
-
-
-def _remedy(pattern: str, problem: Exception) -> str:
-    for syntax, name in _NOT_IN_RE2:
-        if syntax in pattern:
-            return f"RE2 has no {name} ({syntax}…); write several patterns, or list the texts that may match."
-    text = _explanation(problem)
-    if "invalid escape sequence" in text:
+    text = clipped(str(detail) or type(problem).__name__, 120)
+    lacking = next(((syntax, name) for syntax, name in _NOT_IN_RE2 if syntax in pattern), None)
+    remedy = "Correct the pattern; the syntax is at https://github.com/google/re2/wiki/Syntax."
+    if lacking is not None:
+        syntax, name = lacking
+        remedy = f"RE2 has no {name} ({syntax}…); write several patterns, or list the texts that may match."
+    elif "invalid escape sequence" in text:
         escape = text.rsplit(" ", 1)[-1]
+        remedy = f"RE2 does not know {escape}; see https://github.com/google/re2/wiki/Syntax."
         if escape[-1:].isdigit():
-            return "RE2 has no backreferences; write what the group may match a second time."
-        return f"RE2 does not know {escape}; see https://github.com/google/re2/wiki/Syntax."
-    if "repetition size" in text:
-        return "RE2 repeats at most 1000 times; use * or + instead of the larger number."
-    return "Correct the pattern; the syntax is at https://github.com/google/re2/wiki/Syntax."
+            remedy = "RE2 has no backreferences; write what the group may match a second time."
+    elif "repetition size" in text:
+        remedy = "RE2 repeats at most 1000 times; use * or + instead of the larger number."
+    return InvalidPattern(text, remedy)
 
 
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|(.))", re.DOTALL)

@@ -209,29 +209,25 @@ def pair_in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
     finds: one actual call may fit two expected ones, of which only one has an alternative.
     """
     options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
+    pairs: dict[int, int] = {}
     expected_of: dict[int, int] = {}
     for start in range(expected):
-        _augment(start, options, expected_of)
-    return {i: j for j, i in sorted(expected_of.items(), key=lambda pair: pair[1])}
-
-
-def _augment(start: int, options: list[list[int]], expected_of: dict[int, int]) -> None:
-    """Find a partner for `start`, moving others to their alternatives if that frees one."""
-    reached_from: dict[int, int] = {}
-    queue = deque([start])
-    while queue:
-        i = queue.popleft()
-        for j in options[i]:
-            if j in reached_from:
-                continue
-            reached_from[j] = i
-            if j in expected_of:
-                queue.append(expected_of[j])
-                continue
-            # Flip the pairs along the path that ends here, which gains one pair.
-            actual_of = {i: j for j, i in expected_of.items()}
-            free: int | None = j
-            while free is not None:
-                expected_of[free] = reached_from[free]
-                free = actual_of.get(reached_from[free])
-            return
+        # Find a partner for `start`, moving others to their alternatives if that frees one.
+        reached_from: dict[int, int] = {}
+        free: int | None = None
+        queue = deque([start])
+        while queue and free is None:
+            i = queue.popleft()
+            for j in options[i]:
+                if j not in reached_from:
+                    reached_from[j] = i
+                    if j not in expected_of:
+                        free = j
+                        break
+                    queue.append(expected_of[j])
+        # Flip the pairs along the path that ends there, which gains one pair.
+        while free is not None:
+            i = reached_from[free]
+            expected_of[free] = i
+            pairs[i], free = free, pairs.get(i)
+    return dict(sorted(pairs.items()))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from agent_eval.comparison.conversations import criterion_changes
-from agent_eval.contracts import Case, CaseResultRow, Outcome
-from agent_eval.contracts.comparison import CriterionChange
+from agent_eval.contracts import Case, CaseResultRow
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
-from agent_eval.contracts.verdict import EXECUTION, VerdictRow, advisory_in
+from agent_eval.contracts.verdict import EXECUTION, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
 from agent_eval.reports.html.content import as_text, window
 from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.lines import CaseLine
+from agent_eval.reports.html.lines import QUIET, CaseLine
 from agent_eval.reports.html.steps import (
     Notes,
     StepNote,
@@ -32,8 +30,6 @@ EXPECTED_LIMIT = 3_000
 REFERENCES_SHOWN = 5
 TRIALS_SHOWN = 60
 
-_QUIET = (Outcome.PASSED.value, Outcome.SKIPPED.value)
-
 
 class CaseLimits(NamedTuple):
     """How much of a case is shown; `value` is in characters of an argument, an answer or a message."""
@@ -42,132 +38,75 @@ class CaseLimits(NamedTuple):
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeLine:
-    """What one judge says of a case, now and in the baseline.
+class JudgeLine(NamedTuple):
+    """What a judge says of a case, or of one criterion, now and in the baseline; empty where it says nothing.
 
-    Attributes:
-        now: Its outcome; empty where it no longer judges the case.
-        before: Its outcome in the baseline; empty where it did not judge the case.
-        reason: One sentence, of the candidate where the judge still judges.
-        at: Indices of the candidate's events that it rests on.
+    `about` tells what kind of judge it is; `at` are indices of the candidate's events that it rests on.
     """
 
-    judge_id: str
+    name: str
+    about: str
     now: str
     before: str
     reason: str
     at: Sequence[int] = ()
-    is_hard: bool = True
 
     @property
     def is_quiet(self) -> bool:
         """Whether it objects neither now nor in the baseline."""
-        return {self.now, self.before} <= {"", *_QUIET} and bool(self.now)
+        return {self.now, self.before} <= {"", *QUIET} and bool(self.now)
 
 
-class CriterionLine(NamedTuple):
-    """A criterion of a conversation that does not pass, or whose outcome changed.
+def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> dict[str, Any]:
+    """Collect for the template what the packs say of a case; the comparison alone where there are none.
 
-    `kind` has its judge, the kind of a strict evaluation, whether it is advisory; `before` is empty where it
-    was not judged.
+    `judges` has those that object first, `turns` the steps in as many columns as there are `sides`, `trials`
+    a letter for each trial of the baseline and of the candidate where there are several. `linked` are the
+    indices of the shown steps that a verdict rests on, `most` is what the step took that took most of all,
+    to draw bars by.
     """
-
-    text: str
-    kind: str
-    now: str
-    before: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CaseView:
-    """Everything that a report shows of a case.
-
-    Attributes:
-        judges: What the judges say, those that object first.
-        turns: The steps; one turn without a number where the case has only one.
-        sides: Names of the columns of the steps: one or two.
-        input: What the agent was asked, where no step says it.
-        expects: What the case expects, as JSON; empty for nothing.
-        figures: Tokens, cost, latency and models as name, before and now.
-        trials: Trials of the baseline and of the candidate, a letter each; empty where there is only one.
-        notes: Sentences on what is not shown.
-        command: Shell command that judges the case again; empty for none.
-        linked: Indices of the shown steps that a judge's verdict rests on.
-        most: The latency and the tokens of the step that took most, in either run, to draw bars by.
-    """
-
-    line: CaseLine
-    judges: Sequence[JudgeLine] = ()
-    criteria: Sequence[CriterionLine] = ()
-    turns: Sequence[StepTurn] = ()
-    sides: tuple[str, ...] = ("Candidate",)
-    input: str = ""
-    expects: str = ""
-    figures: Sequence[tuple[str, str, str]] = ()
-    trials: tuple[str, str] = ("", "")
-    notes: Sequence[str] = ()
-    command: str = ""
-    linked: frozenset[int] = frozenset()
-    most: Mapping[str, float] = field(default_factory=dict)
-
-    def share(self, value: float | None, name: str) -> float | None:
-        """Say which share of the longest bar a step's latency or tokens are; None for no bar."""
-        longest = self.most.get(name)
-        return value / longest if value is not None and longest else None
-
-
-BOTH = ("Baseline", "Candidate")
-
-
-def case_view(line: CaseLine, evidence: SuiteEvidence, command: str, limits: CaseLimits) -> CaseView:
-    """Build what is shown of a case from the packs; from the comparison alone where there are none."""
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)
-    alike = case is not None and before is not None and evidence.behaved_alike(line.case_id)
-    earlier = None if alike and _verdicts(before) == _verdicts(now) else evidence.earlier_case(line.case_id)
-    stated = case if case is not None else earlier
-    if stated is None:
-        return _from_comparison(line, command)
-    notes = []
-    if alike and earlier is None:
-        notes.append(
-            "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
-        )
-    only = ("Candidate" if case is not None else "Baseline") if line.change else "Run"
-    sides = BOTH if case is not None and earlier is not None else (only,)
+    is_same = case is not None and before is not None and evidence.behaved_alike(line.case_id)
+    is_same = is_same and _verdicts(before) == _verdicts(now)
+    earlier = None if is_same else evidence.earlier_case(line.case_id)
+    same = "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
+    notes = [same] if is_same else []
+    stated, row = (case, now) if case is not None else (earlier, before)
     judges = _judge_lines(now, before)
-    first, second = (
-        TraceSide(each.recorded, _notes(each, row)) if each is not None else None
-        for each, row in ((earlier, before), (case, now))
-    )
-    if first is not None and second is not None:
-        turns = differing_first(aligned_steps(first, second, limit=limits.value, most=limits.rows))
+    turns: Sequence[StepTurn] = ()
+    sides = ["Baseline", "Candidate"]
+    if stated is None:
+        notes.append("The evidence of the two runs is not at hand: the comparison alone has no steps.")
+        for judge in line.regression.judges if line.regression is not None else ():
+            words = (str(judge.candidate or ""), str(judge.baseline or ""))
+            judges.append(JudgeLine(_name(judge.judge_id), "", *words, _reason(judge.reason)))
+    elif case is not None and earlier is not None:
+        both = [TraceSide(each.recorded, _notes(each, of)) for each, of in ((earlier, before), (case, now))]
+        turns = differing_first(aligned_steps(*both, limit=limits.value, most=limits.rows))
     else:
-        only_side = first or second
-        assert only_side is not None
-        turns = single_steps(only_side, limit=limits.value, most=limits.rows)
-    rows = [row for turn in turns for row in turn.rows]
-    step_numbers = {row.candidate.number for row in rows if row.candidate is not None}
-    return CaseView(
-        line=line,
-        judges=judges,
-        criteria=[_criterion(change) for change in criterion_changes(before, now)] if now else [],
-        turns=turns,
-        sides=sides,
-        input=_input(stated, limits),
-        expects=_expects(stated),
-        figures=list(_figures(evidence, line.case_id)),
-        trials=(_letters(before), _letters(now)),
-        notes=notes,
-        command=command,
-        linked=frozenset(number for judge in judges for number in judge.at if number in step_numbers),
-        most={
-            name: max((getattr(cell, name) or 0 for row in rows for cell in row.cells), default=0)
+        turns = single_steps(
+            TraceSide(stated.recorded, _notes(stated, row)), limit=limits.value, most=limits.rows
+        )
+        sides = [("Candidate" if case is not None else "Baseline") if line.change else "Run"]
+    rows = [step for turn in turns for step in turn.rows]
+    numbers = {step.candidate.number for step in rows if step.candidate is not None}
+    return {
+        "judges": judges,
+        "criteria": list(_criteria(now, before)),
+        "turns": turns,
+        "sides": sides,
+        "input": _input(stated, limits) if stated is not None else "",
+        "expects": _expects(stated) if stated is not None else "",
+        "figures": list(_figures(evidence, line.case_id)),
+        "trials": (_letters(before), _letters(now)),
+        "notes": notes,
+        "linked": {number for judge in judges for number in judge.at if number in numbers},
+        "most": {
+            name: max((getattr(cell, name) or 0 for step in rows for cell in step.cells), default=0)
             for name in ("latency", "tokens")
         },
-    )
+    }
 
 
 def _verdicts(row: CaseResultRow | None) -> list[tuple[str, str, str]]:
@@ -181,53 +120,42 @@ def _notes(case: Case, row: CaseResultRow | None) -> Notes:
     notes: dict[int, list[StepNote]] = {}
     for verdict in row["verdicts"] if row is not None else ():
         places = [place for place in verdict["evidence_refs"] if place in known]
-        if places and verdict["outcome"] not in _QUIET:
+        if places and verdict["outcome"] not in QUIET:
             notes.setdefault(places[-1], []).append(
                 StepNote(_name(verdict["judge_id"]), verdict["outcome"], _reason(verdict["reason"]))
             )
     return notes
 
 
-def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> list[JudgeLine]:
+def _judge_lines(row: CaseResultRow | None, before: CaseResultRow | None) -> list[JudgeLine]:
     earlier = {verdict["judge_id"]: verdict for verdict in (before["verdicts"] if before else ())}
+    verdicts = row["verdicts"] if row else []
+    # A crash of the agent explains more than a judge's complaint of the missing output; those that no longer
+    # judge the case come between those that object and those that do not.
     lines = []
-    for verdict in now["verdicts"] if now else ():
+    for verdict in verdicts:
         was = earlier.pop(verdict["judge_id"], None)
-        lines.append(_judge_line(verdict, was["outcome"] if was else ""))
-    lines += [
-        JudgeLine(_name(judge_id), "", was["outcome"], _reason(was["reason"]), (), was["hard"])
-        for judge_id, was in earlier.items()
+        at = verdict["evidence_refs"][:REFERENCES_SHOWN] if verdict["outcome"] not in QUIET else ()
+        lines.append((verdict, verdict["outcome"], was["outcome"] if was else "", at))
+    lines += [(was, "", was["outcome"], ()) for was in earlier.values()]
+    lines.sort(key=lambda line: (line[1] in QUIET, line[0]["judge_id"] != EXECUTION))
+    judged = [
+        JudgeLine(_name(of["judge_id"]), "" if of["hard"] else "soft", now, was, _reason(of["reason"]), at)
+        for of, now, was, at in lines
     ]
-    # A crash of the agent explains more than a judge's complaint of the missing output.
-    lines.sort(key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
-    return lines + [
-        JudgeLine(
-            f"{_name(advice.judge_id)} (advisory)", advice.outcome, "", _reason(advice.reason), (), False
-        )
-        for advice in advisory_in(now["verdicts"] if now else ())
+    return judged + [
+        JudgeLine(f"{_name(each.judge_id)} (advisory)", "soft", each.outcome, "", _reason(each.reason))
+        for each in advisory_in(verdicts)
     ]
 
 
-def _judge_line(verdict: VerdictRow, before: str) -> JudgeLine:
-    return JudgeLine(
-        _name(verdict["judge_id"]),
-        verdict["outcome"],
-        before,
-        _reason(verdict["reason"]),
-        verdict["evidence_refs"][:REFERENCES_SHOWN] if verdict["outcome"] not in _QUIET else (),
-        verdict["hard"],
-    )
-
-
-def _criterion(change: CriterionChange) -> CriterionLine:
-    kinds = [change.judge_id, change.strict, "advisory" if change.advisory else None]
-    return CriterionLine(
-        one_line(change.criterion, limit=EXPECTED_LIMIT) or "∅",
-        _name(", ".join(filter(None, kinds))),
-        change.candidate.value if change.candidate else "",
-        change.baseline.value if change.baseline else "",
-        _reason(change.reason),
-    )
+def _criteria(now: CaseResultRow | None, before: CaseResultRow | None) -> Iterator[JudgeLine]:
+    """List the criteria of a conversation that do not pass, or whose outcome changed, with their judges."""
+    for change in criterion_changes(before, now) if now is not None else ():
+        kinds = [change.judge_id, change.strict, "advisory" if change.advisory else None]
+        criterion = one_line(change.criterion, limit=EXPECTED_LIMIT) or "∅"
+        outcomes = (str(change.candidate or ""), str(change.baseline or ""))
+        yield JudgeLine(criterion, _name(", ".join(filter(None, kinds))), *outcomes, _reason(change.reason))
 
 
 def _name(name: str) -> str:
@@ -247,10 +175,10 @@ def _input(case: Case, limits: CaseLimits) -> str:
 
 
 def _expects(case: Case) -> str:
-    stated = case.to_json()
+    """Write what a case expects as JSON; empty for nothing."""
     expected = {
         name: value
-        for name, value in definition_of(stated).items()
+        for name, value in definition_of(case.to_json()).items()
         if name not in ("case_id", "input") and value not in (None, {}, [], "")
     }
     if "policy" in expected and not any(expected["policy"].values()):
@@ -258,21 +186,19 @@ def _expects(case: Case) -> str:
     return window(as_text(expected), limit=EXPECTED_LIMIT).text if expected else ""
 
 
-def _figures(evidence: SuiteEvidence, case_id: str) -> Iterable[tuple[str, str, str]]:
-    before: Mapping[str, object] = evidence.earlier_index.get(case_id) or {}
-    now: Mapping[str, object] = evidence.index.get(case_id) or {}
+def _figures(evidence: SuiteEvidence, case_id: str) -> Iterator[tuple[str, str, str]]:
+    """Write tokens, cost, latency and models, each with its name, before and now."""
+    both: list[Mapping[str, Any]] = [
+        rows.get(case_id) or {} for rows in (evidence.earlier_index, evidence.index)
+    ]
     for name, words in AMOUNTS.items():
-        values = [row.get(name) if row else None for row in (before, now)]
+        values = [row.get(name) for row in both]
         if values != [None, None]:
-            words_of = [amount(name, value) if isinstance(value, (int, float)) else "" for value in values]
-            yield words, words_of[0], words_of[1]
-    models = [_models(row.get("models")) for row in (before, now)]
-    if any(models):
-        yield "models", models[0], models[1]
-
-
-def _models(models: object) -> str:
-    return one_line(", ".join(map(str, models)), limit=300) if isinstance(models, (list, tuple)) else ""
+            before, now = ("" if value is None else amount(name, value) for value in values)
+            yield words, before, now
+    before, now = (one_line(", ".join(map(str, row.get("models") or ())), limit=300) for row in both)
+    if before or now:
+        yield "models", before, now
 
 
 def _letters(row: CaseResultRow | None) -> str:
@@ -281,24 +207,3 @@ def _letters(row: CaseResultRow | None) -> str:
         return ""
     letters = "".join(trial["outcome"][:1].upper() for trial in trials[:TRIALS_SHOWN])
     return letters + ("…" if len(trials) > TRIALS_SHOWN else "")
-
-
-def _from_comparison(line: CaseLine, command: str) -> CaseView:
-    """Show what a comparison keeps of a case: verdicts that changed."""
-    regression = line.regression
-    judges = [
-        JudgeLine(
-            _name(judge.judge_id),
-            judge.candidate.value if judge.candidate else "",
-            judge.baseline.value if judge.baseline else "",
-            _reason(judge.reason),
-        )
-        for judge in (regression.judges if regression is not None else ())
-    ]
-    return CaseView(
-        line=line,
-        judges=judges,
-        sides=BOTH,
-        notes=["The evidence of the two runs is not at hand: the comparison alone has no steps."],
-        command=command,
-    )

@@ -32,7 +32,6 @@ CONTEXT = 300
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+|\s+|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_Opcode = tuple[str, int, int, int, int]
 _INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
@@ -71,13 +70,6 @@ class StepContent:
         return [value for value in values if value is not None]
 
 
-def alike_in_form(first: StepContent, second: StepContent) -> tuple[str, str]:
-    """Write two contents on one line each, or both indented, so that only what they say differs."""
-    if max(len(first.compact), len(second.compact)) <= ONE_LINE:
-        return first.compact, second.compact
-    return first.indented, second.indented
-
-
 def as_text(value: Any, *, indented: bool = True) -> str:
     """Write a value for reading: a text as it is, anything else as JSON with sorted keys."""
     if not isinstance(value, str):
@@ -108,16 +100,21 @@ def marked(before: str, now: str) -> tuple[list[Piece], list[Piece]]:
         first, second = _LINE.findall(before), _LINE.findall(now)
         start, end = _shared_ends(first, second)
     old, new = first[start : len(first) - end], second[start : len(second) - end]
-    opcodes = _opcodes(old, new)
+    opcodes: list[tuple[str, int, int, int, int]] = [("replace", 0, len(old), 0, len(new))]
+    if len(old) * len(new) <= CELLS:
+        opcodes = [*SequenceMatcher(None, old, new, autojunk=False).get_opcodes()]
+    # A space between two words that differ is no common ground.
+    for place, (tag, low, high, *_) in enumerate(opcodes):
+        if tag == "equal" and 0 < place < len(opcodes) - 1 and not "".join(old[low:high]).strip():
+            opcodes[place] = ("replace", *opcodes[place][1:])
     shared = sum(len(word) for word in (*first[:start], *first[len(first) - end :]))
     shared += sum(len(word) for tag, low, high, _, _ in opcodes if tag == "equal" for word in old[low:high])
     if shared < ALIKE * max(len(before), len(now)):
         return _pieces([(True, before)]), _pieces([(True, now)])
     head, tail = (False, "".join(first[:start])), (False, "".join(first[len(first) - end :]))
-    return (
-        _pieces([head, *_side(old, [(tag, low, high) for tag, low, high, _, _ in opcodes]), tail]),
-        _pieces([head, *_side(new, [(tag, low, high) for tag, _, _, low, high in opcodes]), tail]),
-    )
+    earlier = [(tag != "equal", "".join(old[low:high])) for tag, low, high, _, _ in opcodes]
+    later = [(tag != "equal", "".join(new[low:high])) for tag, _, _, low, high in opcodes]
+    return _pieces([head, *earlier, tail]), _pieces([head, *later, tail])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +130,15 @@ def windows(before: str, now: str, *, limit: int) -> tuple[Window, Window]:
     """Cut two texts to a limit, so that their first difference is shown."""
     start = 0
     if max(len(before), len(now)) > limit:
-        start = max(0, _common_beginning(before, now) - CONTEXT)
+        pairs = enumerate(zip(before, now, strict=False))
+        first = next((place for place, (old, new) in pairs if old != new), min(len(before), len(now)))
+        start = max(0, first - CONTEXT)
     return window(before, limit=limit, start=start), window(now, limit=limit, start=start)
 
 
 def window(text: str, *, limit: int, start: int = 0) -> Window:
     """Cut one text to a limit."""
     return Window(text[start : start + limit], min(start, len(text)), max(0, len(text) - start - limit))
-
-
-def _common_beginning(before: str, now: str) -> int:
-    shorter = min(len(before), len(now))
-    low, high = 0, shorter
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[:middle] == now[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _shared_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
@@ -163,23 +150,6 @@ def _shared_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]
     while end < shorter - start and first[-1 - end] == second[-1 - end]:
         end += 1
     return start, end
-
-
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[_Opcode]:
-    if len(old) * len(new) > CELLS:
-        return [("replace", 0, len(old), 0, len(new))]
-    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    # A space between two words that differ is no common ground.
-    return [
-        ("replace", *code[1:])
-        if code[0] == "equal" and 0 < place < len(opcodes) - 1 and not "".join(old[code[1] : code[2]]).strip()
-        else code
-        for place, code in enumerate(opcodes)
-    ]
-
-
-def _side(words: Sequence[str], ranges: Iterable[tuple[str, int, int]]) -> list[tuple[bool, str]]:
-    return [(tag != "equal", "".join(words[low:high])) for tag, low, high in ranges]
 
 
 def _pieces(parts: Iterable[tuple[bool, str]]) -> list[Piece]:

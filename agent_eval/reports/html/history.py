@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from agent_eval.contracts.history import RunRecord
 from agent_eval.history.board import Board, board
 from agent_eval.reports.history import Series, costs, latencies, placed, rates
 from agent_eval.reports.model import SuiteHistory
-from agent_eval.text.escape import is_web_address, one_line
+from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import percent
 
 RUNS_SHOWN = 40
@@ -23,22 +22,16 @@ _LABELS, _LABEL_HEIGHT = 8, 26
 class Point:
     """A run in a chart.
 
-    `x` and `y` are pixels from the left and the top. `counts` says whether it was made under the key of the
-    report's run, `url` is where the run is, `label` its date and commit; empty where there is no room.
+    `x` and `y` are pixels from the left and the top. `url` is where the run is, `label` its date and commit;
+    empty where there is no room. `css_class` is `own`, `other` for a run of another key, or empty.
     """
 
     x: float
     y: float
     words: str
-    url: str = ""
-    label: Sequence[str] = ()
-    is_own: bool = False
-    counts: bool = True
-
-    @property
-    def css_class(self) -> str:
-        """The class by which it is drawn: `own`, `other` for one of another key, or empty."""
-        return "own" if self.is_own else "" if self.counts else "other"
+    url: str
+    label: Sequence[str]
+    css_class: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +50,6 @@ class Chart:
     width: int = _WIDTH
     height: int = _HEIGHT + _LABEL_HEIGHT
 
-    @property
-    def has_links(self) -> bool:
-        """Whether a point leads to its run."""
-        return any(is_web_address(point.url) for point in self.points)
-
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
@@ -71,43 +59,28 @@ class HistoryView:
     charts: Sequence[Chart]
     other_keys: int
 
-    @property
-    def has_links(self) -> bool:
-        """Whether points lead to their runs."""
-        return any(chart.has_links for chart in self.charts)
-
 
 def history_view(history: SuiteHistory) -> HistoryView:
     """Prepare the history of a suite for the page, with its own run as the last one."""
-    own = history.own
+    own, branch = history.own, one_line(history.branch, limit=60)
     before = [run for run in history.earlier if run.run.run_id != own.run.run_id]
     with_own = board([own, *before], runs=RUNS_SHOWN)
-    return HistoryView(
-        branch=one_line(history.branch, limit=60),
-        charts=_charts(with_own, history),
-        other_keys=with_own.other_keys,
-    )
-
-
-def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
-    rate = rates(history.runs)
-    words = placed(of_suite.own, of_suite.earlier, one_line(of_suite.branch, limit=60))
-    words = words or "the last runs have another key"
-    charts = [_chart("Pass rate", words, rate, history, percent)]
+    words = placed(own, history.earlier, branch) or "the last runs have another key"
+    charts = [_chart("Pass rate", words, rates(with_own.runs), with_own, percent)]
     for name, series, write in (
-        ("Cost", costs(history.runs), "${:,.4f}".format),
-        ("Latency, median of the cases", latencies(history.runs), "{:,.2f} s".format),
+        ("Cost", costs(with_own.runs), "${:,.4f}".format),
+        ("Latency, median of the cases", latencies(with_own.runs), "{:,.2f} s".format),
     ):
         if series.newest is not None:
             low, high = write(min(series.known)), write(max(series.known))
-            charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, history, write))
-    return [chart for chart in charts if chart.points]
+            charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, with_own, write))
+    known = [chart for chart in charts if chart.points]
+    return HistoryView(branch=branch, charts=known, other_keys=with_own.other_keys)
 
 
 def _chart(name: str, words: str, series: Series, history: Board, write: Callable[[float], str]) -> Chart:
     low, high = min(series.known, default=0.0), max(series.known, default=1.0)
     step = (_WIDTH - 2 * _MARGIN - 84) / max(1, len(series.values) - 1)
-
     own = history.runs[-1]
     every = ceil(len(series.values) / _LABELS)
     points: list[Point] = []
@@ -116,17 +89,18 @@ def _chart(name: str, words: str, series: Series, history: Board, write: Callabl
         if value is None:
             continue
         height = 0.5 if high == low else (high - value) / (high - low)
+        day, commit = run.run.started_at[:10], run.run.git_commit
+        name_of_run = f"commit {commit[:7]}" if commit else f"run {run.run.run_id}"
         is_labelled = (len(series.values) - 1 - number) % every == 0
-        label = (run.run.started_at[:10], (run.run.git_commit or run.run.run_id)[:7]) if is_labelled else ()
+        label = (day, (commit or run.run.run_id)[:7]) if is_labelled else ()
         points.append(
             Point(
                 round(_MARGIN + 60 + number * step, 1),
                 round(_MARGIN + (_HEIGHT - 2 * _MARGIN) * height, 1),
-                f"{write(value)}: {_run_words(run)}",
+                f"{write(value)}: {one_line(f'{name_of_run}, {day}', limit=80)}",
                 run.run.run_url or "",
                 [one_line(text, limit=20) for text in label],
-                run is own,
-                history.counts(run),
+                "own" if run is own else "" if history.counts(run) else "other",
             )
         )
         of_key.setdefault(run.run.key, []).append(points[-1])
@@ -138,9 +112,3 @@ def _chart(name: str, words: str, series: Series, history: Board, write: Callabl
         lowest=write(low),
         highest=write(high),
     )
-
-
-def _run_words(run: RunRecord) -> str:
-    commit = run.run.git_commit
-    name = f"commit {commit[:7]}" if commit else f"run {run.run.run_id}"
-    return one_line(f"{name}, {run.run.started_at[:10]}", limit=80)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -17,6 +16,7 @@ from agent_eval.text.escape import one_line
 ID_LIMIT = 200
 REASON_LIMIT = 160
 JUDGE_LIMIT = 120
+QUIET = (Outcome.PASSED.value, Outcome.SKIPPED.value)
 
 REGRESSED, EXCUSED, LESS_OFTEN, FAILING, IMPROVED, NEW, CHANGED, REMOVED, AS_BEFORE = (
     *("regressed", "newly fails, does not block", "passes less often", "fails as before", "improved"),
@@ -99,17 +99,38 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
     regressed = suite.comparison.case_regressions if suite.comparison is not None else ()
     regressions = {row.case_id: row for row in regressed}
     results = evidence.results or {row["case_id"]: row for row in suite.failing}
-    lines = [
-        _line(
-            case_id,
-            changes.get(case_id) or _unchanged(suite, results.get(case_id)),
-            regressions.get(case_id),
-            results.get(case_id),
-            evidence,
-            anchor_of(case_id, anchored),
+    lines = []
+    for case_id in dict.fromkeys([*results, *regressions, *changes]):
+        row, regression = results.get(case_id), regressions.get(case_id)
+        earlier, index = evidence.earlier_results.get(case_id), evidence.index.get(case_id)
+        unchanged = AS_BEFORE if row is None or row["passed"] else FAILING
+        now, before = (each["outcome"] if each is not None else "" for each in (row, earlier))
+        if regression is not None:
+            now, before = regression.candidate_outcome.value, regression.baseline_outcome.value
+        if row is not None:
+            objecting = [each["judge_id"] for each in row["verdicts"] if each["outcome"] not in QUIET]
+        else:
+            objecting = [judge.judge_id for judge in (regression.judges if regression is not None else ())]
+        trials = (row.get("trials") if row is not None else None) or ()
+        cost, latency = (index["cost_usd"], index["latency_ms"]) if index is not None else (None, None)
+        lines.append(
+            CaseLine(
+                case_id=case_id,
+                anchor=anchor_of(case_id, anchored),
+                outcome=now,
+                before=before,
+                change=changes.get(case_id) or (unchanged if suite.comparison is not None else ""),
+                reason=_reason(row, regression),
+                trials="{} of {}".format(*count_trials([trial["outcome"] for trial in trials]))
+                if len(trials) > 1
+                else "",
+                cost="" if cost is None else amount("cost_usd", cost),
+                latency="" if latency is None else amount("latency_ms", latency),
+                sort_by=(-1.0 if cost is None else cost, -1.0 if latency is None else latency),
+                judges=tuple(dict.fromkeys(one_line(each, limit=JUDGE_LIMIT) or "∅" for each in objecting)),
+                regression=regression,
+            )
         )
-        for case_id in dict.fromkeys([*results, *regressions, *changes])
-    ]
     return sorted(lines, key=lambda line: (_RANK[line.change], line.outcome == Outcome.PASSED.value))
 
 
@@ -132,58 +153,6 @@ def _changes(suite: SuiteReport) -> dict[str, str]:
     return changes
 
 
-def _unchanged(suite: SuiteReport, row: CaseResultRow | None) -> str:
-    """Say of a case that did not change whether it passes; nothing in a report of one run."""
-    if suite.comparison is None:
-        return ""
-    return AS_BEFORE if row is None or row["passed"] else FAILING
-
-
-def _line(
-    case_id: str,
-    change: str,
-    regression: CaseRegression | None,
-    row: CaseResultRow | None,
-    evidence: SuiteEvidence,
-    anchor: str,
-) -> CaseLine:
-    earlier = evidence.earlier_results.get(case_id)
-    index = evidence.index.get(case_id)
-    cost = index["cost_usd"] if index is not None else None
-    latency = index["latency_ms"] if index is not None else None
-    now = row["outcome"] if row is not None else ""
-    before = earlier["outcome"] if earlier is not None else ""
-    if regression is not None:
-        now, before = regression.candidate_outcome.value, regression.baseline_outcome.value
-    return CaseLine(
-        case_id=case_id,
-        anchor=anchor,
-        outcome=now,
-        before=before,
-        change=change,
-        reason=_reason(row, regression),
-        trials=_trials(row),
-        cost="" if cost is None else amount("cost_usd", cost),
-        latency="" if latency is None else amount("latency_ms", latency),
-        sort_by=(-1.0 if cost is None else cost, -1.0 if latency is None else latency),
-        judges=tuple(_objecting(row, regression)),
-        regression=regression,
-    )
-
-
-def _objecting(row: CaseResultRow | None, regression: CaseRegression | None) -> Iterable[str]:
-    """Name the judges to which a case does not pass; of a case without a result, those that got worse."""
-    if row is not None:
-        objections = [
-            verdict["judge_id"]
-            for verdict in row["verdicts"]
-            if verdict["outcome"] not in ("passed", "skipped")
-        ]
-    else:
-        objections = [judge.judge_id for judge in (regression.judges if regression is not None else ())]
-    return dict.fromkeys(one_line(judge_id, limit=JUDGE_LIMIT) or "∅" for judge_id in objections)
-
-
 def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:
     """Name the judge that explains most, and its reason."""
     if row is not None and not row["passed"]:
@@ -194,10 +163,3 @@ def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str
         judge = regression.judges[0]
         return one_line(f"{judge.judge_id}: {judge.reason}", limit=REASON_LIMIT)
     return ""
-
-
-def _trials(row: CaseResultRow | None) -> str:
-    trials = row.get("trials") if row is not None else None
-    if not trials or len(trials) < 2:
-        return ""
-    return "{} of {}".format(*count_trials([trial["outcome"] for trial in trials]))

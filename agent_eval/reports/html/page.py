@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,16 +21,19 @@ import jinja2
 from markupsafe import Markup, escape
 
 from agent_eval.reports import suite as facts
-from agent_eval.reports.html.brief import SIGNS, Sentence, cause_words, notices, sentence, undecided
+from agent_eval.reports.blocks import code
+from agent_eval.reports.causes import Cause
+from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.history import HistoryView, history_view
+from agent_eval.reports.html.history import history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.parts import Story
+from agent_eval.reports.parts import State, Story
 from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
+from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -51,12 +54,13 @@ AT_FIRST = 3
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
-NAME_LIMIT, CAUSE_LIMIT = 120, 80
-"""Characters of a name, and of a cause in the filter."""
+NAME_LIMIT, CAUSE_LIMIT, SENTENCE_LIMIT = 120, 80, 600
+"""Characters of a name, of a cause in the filter, and of a sentence."""
 
 BLOCK_CHARACTERS = 200_000
 """Characters of markup in a block before it is compressed: a browser unpacks as much at once."""
 
+_SIGNS: dict[State, str] = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–"}
 _MARKDOWN_OFF = ("link", "image", "autolink", "reference", "html_inline", "html_block", "entity")
 _MARKDOWN = re.compile(r"(?m)[*`|]|\b_\w|^\s*(?:#{1,6} |[-+>]|\d+[.)] )")
 """What a text must have somewhere for its Markdown to look otherwise than the text."""
@@ -74,71 +78,86 @@ class HtmlReport:
     is_decided: bool = True
 
 
-class CaseGroup(NamedTuple):
-    """Cases in full below a common title: those with one cause, or that changed alike."""
+class Words(NamedTuple):
+    """A part of a sentence, set as code or not."""
 
-    title: Sentence
-    cases: Sequence[Markup]
+    is_code: bool
+    text: str
 
 
-@dataclass(frozen=True)
+Sentence = list[Words]
+
+
+def sentence(text: str, *, limit: int = SENTENCE_LIMIT) -> Sentence:
+    """Divide a sentence at its backticks, without invisible characters."""
+    parts = re.split("`([^`]*)`", one_line(text, limit=limit))
+    return [Words(place % 2 == 1, part) for place, part in enumerate(parts) if part]
+
+
+@dataclass
 class SuitePart:
     """The part of a page on one suite.
 
     Attributes:
         number: From 1, for addresses.
         suite: The suite, without its comparison where the decision cannot be relied on.
-        groups: The cases in full.
-        hidden_lines: Cases that the table has no room for.
+        lines: The rows of the table of cases; `hidden_lines` counts those that it has no room for.
+        opened: Markup of the cases in full, by anchor.
         left_out: Cases of the table whose steps the page has no room for.
-        columns: Optional columns of the table that some case fills.
-        show: Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack.
-        opened: Anchors of the cases in full.
-        some_need_attention: Whether a case does not pass, or changed.
-        judges: Those that object to some case, to filter by.
-        causes: Why cases regressed, likewise, and the place of a case's cause in them by the case's id.
     """
 
     number: int
     suite: SuiteReport
-    story: Story
-    groups: Sequence[CaseGroup]
-    lines: Sequence[CaseLine]
-    hidden_lines: int = 0
-    left_out: int = 0
-    columns: frozenset[str] = frozenset()
-    show: str = ""
-    opened: frozenset[str] = frozenset()
-    some_need_attention: bool = False
-    judges: Sequence[str] = ()
-    causes: Sequence[str] = ()
-    cause_of: Mapping[str, int] = field(default_factory=dict)
-    history: HistoryView | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the suite."""
-        return _name(self.suite.slug)
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether two runs are shown."""
-        return self.suite.comparison is not None
-
-    def places(self, judges: Sequence[str]) -> str:
-        """Write the places of judges in `judges`."""
-        return " ".join(str(self.judges.index(judge)) for judge in judges)
-
-
-@dataclass
-class _Suite:
-    """A suite while its page is being written."""
-
-    report: SuiteReport
     evidence: SuiteEvidence
+    story: Story
     lines: list[CaseLine]
     hidden_lines: int = 0
     opened: dict[str, Markup] = field(default_factory=dict)
+    left_out: int = 0
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Optional columns of the table that some case fills."""
+        optional = ("before", "change", "trials", "cost", "latency")
+        return frozenset(name for name in optional if any(getattr(line, name) for line in self.lines))
+
+    @property
+    def show(self) -> str:
+        """Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack."""
+        place = self.evidence.place
+        return f"agent-eval show {shell_word(place)} CASE" if place and "\0" not in place else ""
+
+    @cached_property
+    def judges(self) -> list[str]:
+        """Those that object to some case, to filter by."""
+        return sorted({judge for line in self.lines for judge in line.judges})
+
+    @property
+    def causes(self) -> list[str]:
+        """Why cases regressed, to filter by."""
+        words = ("".join(part.text for part in _cause_words(cause)) for cause in self.suite.causes)
+        return [one_line(text, limit=CAUSE_LIMIT) for text in words]
+
+    @cached_property
+    def cause_of(self) -> dict[str, int]:
+        """The place of a case's cause in `causes`, by the case's id."""
+        return {row.case_id: place for place, cause in enumerate(self.suite.causes) for row in cause.cases}
+
+    @cached_property
+    def groups(self) -> list[tuple[Sentence, list[Markup]]]:
+        """The cases in full below a common title: those with one cause, or that changed alike."""
+        opened, groups = dict(self.opened), []
+        anchors = {line.case_id: line.anchor for line in self.lines}
+        for cause in self.suite.causes:
+            places = [anchors.get(row.case_id, "") for row in cause.cases]
+            groups.append((_cause_words(cause), [opened.pop(each) for each in places if each in opened]))
+        change_of = {line.anchor: line.change for line in self.lines}
+        titles = {EXCUSED: "Newly failing, and not blocking", LESS_OFTEN: "Fewer trials pass than before"}
+        for change in dict.fromkeys(change_of[anchor] for anchor in opened):
+            title = titles.get(change, (change or "do not pass").capitalize())
+            alike = [markup for anchor, markup in opened.items() if change_of[anchor] == change]
+            groups.append((sentence(title), alike))
+        return [group for group in groups if group[1]]
 
     def has_more(self, line: CaseLine) -> bool:
         """Whether there is anything to show of a case beyond its row."""
@@ -148,198 +167,33 @@ class _Suite:
 
 def render_html(request: HtmlReport) -> str:
     """Write the page. The same report and packs give the same text."""
-    suites = [_begin(suite, request) for suite in request.report.worst_first]
-    total = sum(len(suite.lines) for suite in suites)
-    room = min(CAP, max(SMALL, PER_CASE * total)) - _FIXED_BYTES
-    room -= _keep_lines_that_fit(suites, room)
-    spent = _open_cases(suites, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
-    blocks = _pack_others(suites, request, room - spent)
-    return _page(
-        request, [_part(number, suite, blocks, request) for number, suite in enumerate(suites, 1)], blocks
-    )
-
-
-def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
-    evidence = request.evidence.get(suite.slug, SuiteEvidence())
-    if not request.report.is_evaluated(suite):
-        suite = replace(suite, comparison=None)  # what got worse would say something of the change
-    anchored = suite.slug if len(request.report.suites) > 1 else ""
-    return _Suite(suite, evidence, case_lines(suite, evidence, anchored=anchored))
-
-
-def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
-    """Drop the last rows where all of them together would take most of the page; return their bytes."""
-    spent = 0
-    for suite in suites:
-        columns = _columns(suite.lines)
-        for number, line in enumerate(suite.lines):
-            spent += _row_bytes(line, columns)
-            if spent > room * 3 // 4:
-                suite.hidden_lines = len(suite.lines) - number
-                del suite.lines[number:]
-                break
-    return spent
-
-
-def _columns(lines: Sequence[CaseLine]) -> frozenset[str]:
-    optional = ("before", "change", "trials", "cost", "latency")
-    return frozenset(name for name in optional if any(getattr(line, name) for line in lines))
-
-
-def _row_bytes(line: CaseLine, columns: frozenset[str]) -> int:
-    """Say how long a row of the table is at most: its texts as they are escaped, its tags and addresses."""
-    texts = (line.anchor, line.name, 2 * line.outcome, 2 * line.before, line.change, line.trials, line.cost)
-    size = len(escape("".join((*texts, line.latency, line.reason))).encode("utf-8", "replace"))
-    size += 110 + 12 * len(columns) + 12 * ("before" in columns) + 20 * len(columns & {"cost", "latency"})
-    return size + (40 + 4 * len(line.judges) if line.needs_attention else 0)
-
-
-def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int:
-    """Render cases in full, first one of each cause, until there is no more room; return their bytes."""
-    spent = 0
-    for suite in suites:
-        by_id = {line.case_id: line for line in suite.lines if line.is_open}
-        causes = [cause.cases[0].case_id for cause in suite.report.causes]
-        others = [row.case_id for cause in suite.report.causes for row in cause.cases[1:]]
-        ordered = [each for each in dict.fromkeys([*causes, *others, *by_id]) if each in by_id]
-        firsts = {*(causes or ordered[:1])[:AT_FIRST]}
-        for line in map(by_id.__getitem__, ordered):
-            markup = _case_markup(suite, line, request, IN_FULL, at_first=line.case_id in firsts)
-            size = len(markup.encode("utf-8", "replace"))
-            if spent + size > room:
-                return spent
-            suite.opened[line.anchor] = markup
-            spent += size
-    return spent
-
-
-@dataclass
-class CaseBlocks:
-    """Blocks of cases, filled one case after the other up to a size.
-
-    A browser unpacks one block on a click. It is JSON, `[[anchor, markup], …]`, compressed with deflate, in
-    base64, which can neither end the element that holds it nor be read as markup.
-
-    Attributes:
-        limit: Bytes that all blocks may take together.
-        block_of: Number of the block of each case in them, by anchor.
-        is_full: Whether cases were left out because they did not fit.
-    """
-
-    limit: int
-    data: list[str] = field(default_factory=list)
-    block_of: dict[str, int] = field(default_factory=dict)
-    is_full: bool = False
-    _cases: list[tuple[str, str]] = field(default_factory=list)
-    _characters: int = 0
-    _size: int = 0
-
-    def add(self, anchor: str, markup: str) -> None:
-        """Add a case. It has a place once its block is finished and fits."""
-        self._cases.append((anchor, markup))
-        self._characters += len(markup)
-        if self._characters >= BLOCK_CHARACTERS:
-            self.close()
-
-    def close(self) -> None:
-        """Finish the block that is being filled; drop it where it does not fit."""
-        if not self._cases:
-            return
-        text = json.dumps(self._cases, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-        block = base64.b64encode(compressor.compress(text) + compressor.flush()).decode()
-        if self._size + len(block) > self.limit:
-            self.is_full = True
-        else:
-            self.block_of.update((anchor, len(self.data)) for anchor, _ in self._cases)
-            self.data.append(block)
-            self._size += len(block)
-        self._cases, self._characters = [], 0
-
-
-def _pack_others(suites: Sequence[_Suite], request: HtmlReport, room: int) -> CaseBlocks:
-    blocks = CaseBlocks(limit=room)
-    for suite in suites:
-        for line in suite.lines:
-            if blocks.is_full:
-                return blocks
-            if line.anchor not in suite.opened and suite.has_more(line):
-                blocks.add(line.anchor, _case_markup(suite, line, request, PACKED))
-    blocks.close()
-    return blocks
-
-
-def _case_markup(
-    suite: _Suite, line: CaseLine, request: HtmlReport, limits: CaseLimits, *, at_first: bool = False
-) -> Markup:
-    report = request.report
-    command = report.reproduce_command(suite.report, line.case_id) if suite.report.suite_path else ""
-    view = case_view(line, suite.evidence, command, limits)
-    markup = _template("case.html").render(case=view, at_first=at_first)
-    redactor = suite.evidence.redactor
-    # No rule of the user's changes a tag; what it matches is in the texts between them.
-    parts = _TAG.split(redactor.of_secrets.redact_text(markup))
-    parts[::2] = map(redactor.redact_text, parts[::2])
-    return Markup("".join(parts))  # noqa: S704
-
-
-def _part(number: int, suite: _Suite, blocks: CaseBlocks, request: HtmlReport) -> SuitePart:
-    packed = blocks.block_of
-    missing = [line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed]
-    left_out = sum(suite.has_more(line) for line in missing)
-    place = suite.evidence.place
-    return SuitePart(
-        number=number,
-        suite=suite.report,
-        story=story_of(suite.report, is_evaluated=request.report.is_evaluated(suite.report)),
-        groups=list(_groups(suite)),
-        lines=suite.lines,
-        hidden_lines=suite.hidden_lines,
-        left_out=left_out,
-        columns=_columns(suite.lines),
-        show=f"agent-eval show {shell_word(place)} CASE" if place and "\0" not in place else "",
-        opened=frozenset(suite.opened),
-        some_need_attention=any(line.needs_attention for line in suite.lines),
-        judges=sorted({judge for line in suite.lines for judge in line.judges}),
-        causes=[
-            one_line("".join(part.text for part in cause_words(cause)), limit=CAUSE_LIMIT)
-            for cause in suite.report.causes
-        ],
-        cause_of={
-            row.case_id: place for place, cause in enumerate(suite.report.causes) for row in cause.cases
-        },
-        history=history_view(suite.report.history) if suite.report.history is not None else None,
-    )
-
-
-def _groups(suite: _Suite) -> Iterator[CaseGroup]:
-    opened = dict(suite.opened)
-    anchors = {line.case_id: line.anchor for line in suite.lines}
-    for cause in suite.report.causes:
-        markup = [
-            opened.pop(anchor) for row in cause.cases if (anchor := anchors.get(row.case_id, "")) in opened
-        ]
-        if markup:
-            yield CaseGroup(cause_words(cause), markup)
-    change_of = {line.anchor: line.change for line in suite.lines}
-    titles = {
-        EXCUSED: "Newly failing, and not blocking",
-        LESS_OFTEN: "Fewer trials pass than before",
-    }
-    for change in dict.fromkeys(change_of[anchor] for anchor in opened):
-        markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(titles.get(change, (change or "do not pass").capitalize())), markup)
-
-
-def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
-    report = request.report
+    report, parts = request.report, []
+    for number, stated in enumerate(report.worst_first, 1):
+        evidence = request.evidence.get(stated.slug, SuiteEvidence())
+        is_evaluated = report.is_evaluated(stated)
+        # What got worse would say something of the change.
+        suite = stated if is_evaluated else replace(stated, comparison=None)
+        lines = case_lines(suite, evidence, anchored=suite.slug if len(report.suites) > 1 else "")
+        story = story_of(suite, is_evaluated=is_evaluated)
+        parts.append(SuitePart(number, suite, evidence, story, lines))
+    room = min(CAP, max(SMALL, PER_CASE * sum(len(part.lines) for part in parts))) - _FIXED_BYTES
+    room -= _keep_lines_that_fit(parts, room)
+    room -= _open_cases(parts, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
+    blocks, block_of = _packed(parts, request, room)
+    for part in parts:
+        known = part.opened.keys() | block_of.keys()
+        part.left_out = sum(line.anchor not in known and part.has_more(line) for line in part.lines)
     # Files of our own, which are put into the page as they are.
     style, early, script = (
         Markup((_TEMPLATES / name).read_text("utf-8"))  # noqa: S704
         for name in ("style.css", "early.js", "script.js")
     )
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+        for content in (early, script, style)
+    ]
     policy = (
-        f"default-src 'none'; script-src {_hash_of(early)} {_hash_of(script)}; style-src {_hash_of(style)}; "
+        f"default-src 'none'; script-src {hashes[0]} {hashes[1]}; style-src {hashes[2]}; "
         "base-uri 'none'; form-action 'none'"
     )
     return _template("page.html").render(
@@ -347,10 +201,10 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         report=report,
         parts=parts,
         blocks=blocks,
-        warnings=[sentence(text) for text in (*report.warnings, *report.rule_changes.sentences)],
+        block_of=block_of,
+        warnings=[*report.warnings, *report.rule_changes.sentences],
         headline=sentence(overall(report)) if request.is_decided else [],
-        state=state_of(report) if request.is_decided else "",
-        sign=SIGNS[state_of(report)] if request.is_decided else "",
+        state=state_of(report),
         policy=policy,
         style=style,
         early=early,
@@ -359,35 +213,138 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
     )
 
 
-def _hash_of(content: str) -> str:
-    """Name content in a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+def _keep_lines_that_fit(parts: Sequence[SuitePart], room: int) -> int:
+    """Drop the last rows where all of them together would take most of the page; return their bytes."""
+    spent = 0
+    for part in parts:
+        columns = part.columns
+        for number, line in enumerate(part.lines):
+            # A row is at most as long as its texts, escaped, with its tags and addresses.
+            texts = (line.anchor, line.name, 2 * line.outcome, 2 * line.before, line.change, line.trials)
+            words = "".join((*texts, line.cost, line.latency, line.reason))
+            spent += len(escape(words).encode("utf-8", "replace")) + 110 + 12 * len(columns)
+            spent += 12 * ("before" in columns) + 20 * len(columns & {"cost", "latency"})
+            spent += 40 + 4 * len(line.judges) if line.needs_attention else 0
+            if spent > room * 3 // 4:
+                part.hidden_lines = len(part.lines) - number
+                del part.lines[number:]
+                break
+    return spent
+
+
+def _open_cases(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> int:
+    """Render cases in full, first one of each cause, until there is no more room; return their bytes."""
+    spent = 0
+    for part in parts:
+        by_id = {line.case_id: line for line in part.lines if line.is_open}
+        causes = [cause.cases[0].case_id for cause in part.suite.causes]
+        others = [row.case_id for cause in part.suite.causes for row in cause.cases[1:]]
+        ordered = [each for each in dict.fromkeys([*causes, *others, *by_id]) if each in by_id]
+        firsts = {*(causes or ordered[:1])[:AT_FIRST]}
+        for line in map(by_id.__getitem__, ordered):
+            markup = _case_markup(part, line, request, IN_FULL, at_first=line.case_id in firsts)
+            size = len(markup.encode("utf-8", "replace"))
+            if spent + size > room:
+                return spent
+            part.opened[line.anchor] = markup
+            spent += size
+    return spent
+
+
+def _packed(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> tuple[list[str], dict[str, int]]:
+    """Pack the other cases into blocks, until there is no more room; with the block of each by its anchor.
+
+    A browser unpacks one block on a click. It is JSON, `[[anchor, markup], …]`, compressed with deflate, in
+    base64, which can neither end the element that holds it nor be read as markup.
+    """
+    blocks: list[str] = []
+    block_of: dict[str, int] = {}
+    others = [
+        (part, line)
+        for part in parts
+        for line in part.lines
+        if line.anchor not in part.opened and part.has_more(line)
+    ]
+    cases: list[tuple[str, str]] = []
+    for following, (part, line) in zip(range(len(others))[::-1], others, strict=True):
+        cases.append((line.anchor, _case_markup(part, line, request, PACKED)))
+        if following and sum(len(markup) for _, markup in cases) < BLOCK_CHARACTERS:
+            continue
+        text = json.dumps(cases, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+        block = base64.b64encode(compressor.compress(text) + compressor.flush()).decode()
+        room -= len(block)
+        if room < 0:
+            break
+        block_of.update((anchor, len(blocks)) for anchor, _ in cases)
+        blocks.append(block)
+        cases = []
+    return blocks, block_of
+
+
+def _case_markup(
+    part: SuitePart, line: CaseLine, request: HtmlReport, limits: CaseLimits, *, at_first: bool = False
+) -> Markup:
+    report, redactor = request.report, part.evidence.redactor
+    command = report.reproduce_command(part.suite, line.case_id) if part.suite.suite_path else ""
+    view = case_view(line, part.evidence, limits)
+    markup = _template("case.html").render(line=line, command=command, at_first=at_first, **view)
+    # No rule of the user's changes a tag; what it matches is in the texts between them.
+    texts = _TAG.split(redactor.of_secrets.redact_text(markup))
+    texts[::2] = map(redactor.redact_text, texts[::2])
+    return Markup("".join(texts))  # noqa: S704
+
+
+def _template(name: str) -> jinja2.Template:
+    return _environment().get_template(f"{name}.j2")
 
 
 @cache
 def _environment() -> jinja2.Environment:
     environment = templates()
-    environment.globals["signs"] = SIGNS
+    environment.globals["signs"] = _SIGNS
     environment.filters |= {
         "markdown": render_message,
         "sentence": sentence,
-        "name": _name,
-        "undecided": undecided,
-        "notices": notices,
+        "name": lambda text: one_line(text, limit=NAME_LIMIT) or "∅",
+        "undecided": _undecided,
+        "notices": _notices,
         "facts": facts.provenance,
         "judges": facts.judges,
+        "history": history_view,
     }
     environment.tests["markdown"] = _MARKDOWN.search
     environment.tests["web_address"] = is_web_address
     return environment
 
 
-def _name(text: str) -> str:
-    return one_line(text, limit=NAME_LIMIT) or "∅"
+def _cause_words(cause: Cause) -> Sentence:
+    """Write a cause in words, with a capital unless it begins with a name."""
+    words = cause.words(code)
+    return sentence(f"{words[:1].upper()}{words[1:]}")
 
 
-def _template(name: str) -> jinja2.Template:
-    return _environment().get_template(f"{name}.j2")
+def _undecided(suite: SuiteReport) -> str:
+    """Say what two runs, or one, gave where nothing was decided on them."""
+    if suite.comparison is None:
+        return passing(suite.candidate.summary)
+    overview = suite.comparison.overview
+    return (
+        f"{count(overview.compared_cases, 'case')} compared: {overview.regressed_cases:,} regressed, "
+        f"{overview.improved_cases:,} improved. {passing(suite.candidate.summary)}"
+    )
+
+
+def _notices(suite: SuiteReport, story: Story) -> Iterable[str]:
+    """Say what changes how the figures are read, and what else a reader has to know."""
+    if compared := facts.compared_with(suite, None):
+        how = f" ({facts.how_found(suite.baseline)})" if suite.baseline is not None else ""
+        yield f"Compared: {compared}{how}."
+    yield from (note for note in (suite.baseline_note, *story.notes, story.spent, *story.set_aside) if note)
+    yield from (finding.text for finding in story.sets)
+    yield from facts.incompatible(suite.comparison) if suite.comparison is not None else ()
+    yield from not_judged(suite.candidate.summary)
+    yield from judging_words(suite.candidate.summary)
 
 
 def render_message(text: str) -> Markup:

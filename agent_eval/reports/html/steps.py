@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from agent_eval.comparison.behaviour import Call, align
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.reports.blocks import amount
-from agent_eval.reports.html.content import Piece, StepContent, Window, alike_in_form, marked, window, windows
+from agent_eval.reports.html.content import ONE_LINE, Piece, StepContent, Window, marked, window, windows
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
@@ -34,30 +33,70 @@ class StepCell:
     """One event of one run as it is shown.
 
     Attributes:
-        number: Index of the event in its trace.
-        title: Who does what: `agent calls refund`.
-        pieces: The content, with what differs marked; empty where there is none.
-        skipped: Characters left out before the pieces, equal in both runs.
-        cut: Characters left out after them.
-        facts: Short facts: the model, tokens, an attempt.
-        latency: Milliseconds; None where the event records none. Likewise `tokens`, of input and output.
+        view: The part of its content that is shown, with the characters left out before and after it.
+        pieces: The same, with what differs marked; empty where there is none.
     """
 
-    number: int
-    title: str
+    event: Event
+    view: Window
     pieces: Sequence[Piece] = ()
-    skipped: int = 0
-    cut: int = 0
-    facts: Sequence[str] = ()
     verdicts: Sequence[StepNote] = ()
-    is_message: bool = False
-    latency: float | None = None
-    tokens: float | None = None
 
     @property
-    def text(self) -> str:
-        """The content as far as it is shown."""
-        return "".join(piece.text for piece in self.pieces)
+    def number(self) -> int:
+        """Index of the event in its trace."""
+        return self.event.idx
+
+    @property
+    def title(self) -> str:
+        """Who does what: `agent calls refund`."""
+        event = self.event
+        who = one_line(event.agent or event.actor, limit=NAME_LIMIT)
+        tool = one_line(event.tool or "", limit=NAME_LIMIT)
+        if event.type == TOOL_CALL:
+            return f"{who} calls {tool or 'a tool'}"
+        if event.type == TOOL_RESULT:
+            return f"{tool or who} {'fails' if event.error is not None else 'answers'}"
+        if event.type == MESSAGE:
+            return f"{who} says"
+        return f"{who}: {one_line(event.type, limit=NAME_LIMIT).replace('_', ' ')}"
+
+    @property
+    def facts(self) -> Iterator[str]:
+        """The model, tokens, an attempt, in a few words each."""
+        event = self.event
+        if event.attempt is not None and event.attempt > 1:
+            yield f"attempt {event.attempt}"
+        if event.model:
+            yield one_line(event.model, limit=NAME_LIMIT)
+        if event.latency_ms is not None:
+            yield amount("latency_ms", event.latency_ms)
+        if event.usage is not None and event.usage.input_tokens is not None:
+            yield count(round(event.usage.input_tokens), "input token")
+        if event.usage is not None and event.usage.output_tokens is not None:
+            yield count(round(event.usage.output_tokens), "output token")
+        if event.stop is not None:
+            yield f"stopped: {one_line(event.stop[1], limit=NAME_LIMIT)}"
+
+    @property
+    def latency(self) -> float | None:
+        """Milliseconds; None where the event records none."""
+        return self.event.latency_ms
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens of input and output; None where the event records none."""
+        usage = self.event.usage
+        known = (
+            [each for each in (usage.input_tokens, usage.output_tokens) if each is not None] if usage else []
+        )
+        return sum(known) if known else None
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether it is a whole message in words, which may be Markdown."""
+        event, view = self.event, self.view
+        return event.type == MESSAGE and isinstance(event.content, str) and not (view.before or view.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +159,17 @@ def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
         )
         for number, events in _turns(side.trace).items()
     ]
-    return _numbered(_shortened(turns, most))
+    return _shortened(turns, most)
 
 
 def aligned_steps(before: TraceSide, now: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
     """Align the steps of two runs within each turn: `most` rows at most, `limit` characters of a value."""
     earlier, later = _turns(before.trace), _turns(now.trace)
-    turns = [
-        StepTurn(
-            number,
-            list(_aligned(earlier.get(number, ()), later.get(number, ()), before.notes, now.notes, limit)),
-        )
-        for number in sorted({*earlier, *later})
-    ]
-    return _numbered(_shortened(turns, most))
+    turns = []
+    for number in sorted({*earlier, *later}):
+        old, new = earlier.get(number, ()), later.get(number, ())
+        turns.append(StepTurn(number, list(_aligned(old, new, before.notes, now.notes, limit))))
+    return _shortened(turns, most)
 
 
 def differing_first(turns: Sequence[StepTurn]) -> list[StepTurn]:
@@ -154,19 +190,19 @@ def _turns(trace: Trace) -> dict[int, list[Event]]:
     return {**({0: early} if early else {}), **of_turn}
 
 
-def _numbered(turns: Sequence[StepTurn]) -> list[StepTurn]:
-    """Number the turns only where there are several."""
-    if sum(turn.number != 0 for turn in turns) < 2:
-        return [StepTurn(None, [row for turn in turns for row in turn.rows])] if turns else []
-    return list(turns)
-
-
 def _aligned(
     before: Sequence[Event], now: Sequence[Event], notes_before: Notes, notes_now: Notes, limit: int
 ) -> Iterable[StepRow]:
     said_before, said_now = [StepContent(event) for event in before], [StepContent(event) for event in now]
-    steps = align(list(map(_key, before, said_before)), list(map(_key, now, said_now)))
-    for step in steps:
+    # What makes two events the same kind of step, and what makes them equal.
+    calls: list[list[Call]] = [
+        [
+            (f"{event.type} {event.role} {event.tool or ''}", content.compact)
+            for event, content in zip(events, contents, strict=True)
+        ]
+        for events, contents in ((before, said_before), (now, said_now))
+    ]
+    for step in align(*calls):
         there, here = step.baseline, step.candidate
         if there is None or here is None or step.kind != "arguments":
             yield StepRow(
@@ -177,97 +213,44 @@ def _aligned(
                 None if here is None else _cell(now[here], notes_now, said_now[here].text, limit),
             )
             continue
-        views = windows(*alike_in_form(said_before[there], said_now[here]), limit=limit)
+        old, new = said_before[there], said_now[here]
+        # Both on one line each, or both indented, so that only what they say differs.
+        is_short = max(len(old.compact), len(new.compact)) <= ONE_LINE
+        texts = (old.compact, new.compact) if is_short else (old.indented, new.indented)
+        views = windows(*texts, limit=limit)
         pieces = marked(views[0].text, views[1].text)
         yield StepRow(
             step.kind,
-            _cell_with(before[there], notes_before, views[0], pieces[0]),
-            _cell_with(now[here], notes_now, views[1], pieces[1]),
+            StepCell(before[there], views[0], pieces[0], notes_before.get(before[there].idx, ())),
+            StepCell(now[here], views[1], pieces[1], notes_now.get(now[here].idx, ())),
         )
-
-
-def _key(event: Event, content: StepContent) -> Call:
-    """Say what makes two events the same kind of step, and what makes them equal."""
-    return f"{event.type} {event.role} {event.tool or ''}", content.compact
 
 
 def _cell(event: Event, notes: Notes, text: str, limit: int) -> StepCell:
     view = window(text, limit=limit)
-    return _cell_with(event, notes, view, [Piece(False, view.text)] if view.text else [])
-
-
-def _cell_with(event: Event, notes: Notes, view: Window, pieces: Sequence[Piece]) -> StepCell:
-    return StepCell(
-        number=event.idx,
-        title=_title(event),
-        pieces=pieces,
-        skipped=view.before,
-        cut=view.after,
-        facts=list(_facts(event)),
-        verdicts=notes.get(event.idx, ()),
-        is_message=event.type == MESSAGE and isinstance(event.content, str),
-        latency=event.latency_ms,
-        tokens=_tokens(event),
-    )
-
-
-def _tokens(event: Event) -> float | None:
-    usage = event.usage
-    known = [each for each in (usage.input_tokens, usage.output_tokens) if each is not None] if usage else []
-    return sum(known) if known else None
-
-
-def _title(event: Event) -> str:
-    who = one_line(event.agent or event.actor, limit=NAME_LIMIT)
-    tool = one_line(event.tool or "", limit=NAME_LIMIT)
-    if event.type == TOOL_CALL:
-        return f"{who} calls {tool or 'a tool'}"
-    if event.type == TOOL_RESULT:
-        return f"{tool or who} {'fails' if event.error is not None else 'answers'}"
-    if event.type == MESSAGE:
-        return f"{who} says"
-    return f"{who}: {one_line(event.type, limit=NAME_LIMIT).replace('_', ' ')}"
-
-
-def _facts(event: Event) -> Iterable[str]:
-    if event.attempt is not None and event.attempt > 1:
-        yield f"attempt {event.attempt}"
-    if event.model:
-        yield one_line(event.model, limit=NAME_LIMIT)
-    if event.latency_ms is not None:
-        yield amount("latency_ms", event.latency_ms)
-    if event.usage is not None and event.usage.input_tokens is not None:
-        yield count(round(event.usage.input_tokens), "input token")
-    if event.usage is not None and event.usage.output_tokens is not None:
-        yield count(round(event.usage.output_tokens), "output token")
-    if event.stop is not None:
-        yield f"stopped: {one_line(event.stop[1], limit=NAME_LIMIT)}"
+    return StepCell(event, view, [Piece(False, view.text)] if view.text else [], notes.get(event.idx, ()))
 
 
 def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
-    """Leave out rows beyond a number: those with a verdict or a difference stay before others do."""
+    """Leave out rows beyond a number: those with a verdict or a difference stay before others do.
+
+    Turns are numbered only where there are several.
+    """
     rows = [row for turn in turns for row in turn.rows]
-    if len(rows) <= most:
-        return list(turns)
-    ranked = sorted(range(len(rows)), key=lambda place: (_rank(rows[place]), place))
-    chosen = set(ranked[:most])
-    shortened, place = [], 0
+
+    def rank(place: int) -> tuple[bool, bool, int]:
+        has_verdict = any(cell.verdicts for cell in rows[place].cells)
+        return not has_verdict, rows[place].kind in ("same", "single"), place
+
+    chosen = set(sorted(range(len(rows)), key=rank)[:most])
+    places = iter(range(len(rows)))
+    shortened = []
     for turn in turns:
-        places = range(place, place + len(turn.rows))
-        shortened.append(
-            StepTurn(turn.number, list(_with_gaps(turn.rows, [each in chosen for each in places])))
-        )
-        place += len(turn.rows)
+        rows_or_gaps: list[StepRow] = []
+        for is_chosen, group in groupby(turn.rows, key=lambda _: next(places) in chosen):
+            together = list(group)
+            rows_or_gaps += together if is_chosen else [StepRow("gap", hidden=len(together))]
+        shortened.append(StepTurn(turn.number, rows_or_gaps))
+    if sum(turn.number != 0 for turn in turns) < 2:
+        return [StepTurn(None, [row for turn in shortened for row in turn.rows])] if turns else []
     return shortened
-
-
-def _rank(row: StepRow) -> int:
-    if any(cell.verdicts for cell in row.cells):
-        return 0
-    return 1 if row.kind not in ("same", "single") else 2
-
-
-def _with_gaps(rows: Sequence[StepRow], is_chosen: Sequence[bool]) -> Iterable[StepRow]:
-    for is_kept, group in groupby(zip(rows, is_chosen, strict=True), key=itemgetter(1)):
-        together = [row for row, _ in group]
-        yield from together if is_kept else [StepRow("gap", hidden=len(together))]

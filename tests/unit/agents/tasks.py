@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.base import Clocks, Surroundings, Task
-from agent_eval.agents.catalog import AGENTS
+from agent_eval.agents.base import Agent, AttemptResult, Clocks, Surroundings, Task
+from agent_eval.agents.catalog import AGENTS, open_agent
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 from agent_eval.models.retries import Reply, T
@@ -70,6 +71,18 @@ def around(
         retry=retry or Retries(0),
         alone=alone,
     )
+
+
+def attempt(agent: Agent | str, given: Any = "hi", **fields: Any) -> AttemptResult:
+    """One attempt at a case with this input; an agent that is only named is opened for it, and closed."""
+    own = {name: fields.pop(name) for name in inspect.signature(around).parameters if name in fields}
+    task = make_task(given, **fields)
+    opened = open_agent(agent) if isinstance(agent, str) else agent
+    try:
+        return opened.attempt(task, around(task, **own))
+    finally:
+        if isinstance(agent, str):
+            opened.close()
 
 
 def told(result: Any) -> list[tuple[Any, ...]]:

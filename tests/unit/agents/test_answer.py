@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.answer import (
-    ANSWER_KEYS,
-    CALL_KEYS,
-    UnusableAnswer,
-    check_answer,
-    problem_of_keys,
-)
+from agent_eval.agents.answer import ANSWER_KEYS, CALL_KEYS, UnusableAnswer, check_answer, problem_of_keys
 from agent_eval.agents.base import AttemptResult
 from agent_eval.agents.command import CommandAgent
 from agent_eval.errors import FailureKind

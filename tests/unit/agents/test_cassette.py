@@ -23,7 +23,7 @@ class Live:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
 
-    def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
+    def __call__(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
         self.calls.append((case_id, tool, arguments))
         if tool == "broken":
             return ToolAnswer(error="is broken", source="live")

@@ -169,12 +169,6 @@ def test_missing_answers_fail_the_attempt_only_when_that_is_strict() -> None:
     assert told(result)[2] == ("tool", "tool_result", "pay", None, result.problem)
 
 
-def test_too_many_tool_calls() -> None:
-    code = 'print(\'{"tool_calls": [{"tool": "a"}, {"tool": "b"}]}\')'
-    result = attempt(code, make_task(limits=AttemptLimits(tool_calls=1)))
-    assert (result.failure, result.problem) == (FailureKind.BUDGET_EXCEEDED, "called more than 1 tools")
-
-
 def test_program_that_does_not_exist_stops_the_run() -> None:
     task = make_task()
     with pytest.raises(NotEvaluable, match="no-such-agent"):

@@ -21,7 +21,7 @@ from agent_eval.agents.load import load_agent, load_function
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind, UsageError
 from tests.unit.agents.robots import put_robots
-from tests.unit.agents.tasks import around, make_task, told
+from tests.unit.agents.tasks import attempt, make_task, told
 
 CLASSES = [(name, row) for row in FRAMEWORKS for name in row.classes]
 UNSUPPORTED = [(name, row) for name, row in CLASSES if row.module is None]
@@ -89,12 +89,7 @@ def robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(said: Any, name: str = "robots.py:robot", **options: Any) -> AttemptResult:
-    task = make_task(said, **options)
-    agent = open_agent(f"python:{name}")
-    try:
-        return agent.attempt(task, around(task))
-    finally:
-        agent.close()
+    return attempt(f"python:{name}", said, **options)
 
 
 USER, THOUGHT = ("user", "message", None), ("agent", "reasoning", None, "hm", None)
@@ -169,14 +164,12 @@ def test_a_conversation_goes_on_and_each_attempt_has_its_own() -> None:
     agent = open_agent("python:robots.py:robot")
     answers = []
     for session, turn, said in [("a", 1, "x"), ("b", 1, "y"), ("a", 2, "z"), ("b", 2, "where")]:
-        task = make_task(said, session=SessionSoFar(session, turn))
-        answers.append(agent.attempt(task, around(task)).output)
+        answers.append(attempt(agent, said, session=SessionSoFar(session, turn)).output)
         if turn == 2:
             agent.end_session(session)
-    lost = make_task("more", session=SessionSoFar("a", 3))
-    assert agent.attempt(lost, around(lost)).failure is FailureKind.AGENT_ERROR
-    task = make_task("where")
-    again = agent.attempt(task, around(task)).output
+    lost = attempt(agent, "more", session=SessionSoFar("a", 3))
+    assert lost.failure is FailureKind.AGENT_ERROR
+    again = attempt(agent, "where").output
     agent.close()
     assert answers[:3] == ["['x']", "['y']", "['x', 'z']"]
     assert answers[3].startswith("['y', 'where']")
@@ -187,8 +180,8 @@ def test_one_that_keeps_its_conversation_has_one_at_a_time() -> None:
     agent = open_agent("python:robots.py:lonely")
 
     def hold(number: int) -> list[Any]:
-        turns = [make_task("overlaps", session=SessionSoFar(str(number), turn)) for turn in (1, 2)]
-        outputs = [agent.attempt(task, around(task)).output for task in turns]
+        turns = [SessionSoFar(str(number), turn) for turn in (1, 2)]
+        outputs = [attempt(agent, "overlaps", session=turn).output for turn in turns]
         agent.end_session(str(number))
         return outputs
 

@@ -17,7 +17,7 @@ from agent_eval.engine.trial import event_json
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.tasks import Retries, around, make_task, told
+from tests.unit.agents.tasks import Retries, attempt, told
 
 LOOKUP = {
     "tool_response_cassette": {'lookup::{"id": 7}': {"status": "shipped"}},
@@ -41,11 +41,6 @@ def serve(provider: str) -> Iterator[Serve]:
             return server, stack.enter_context(closing(agent))
 
         yield make
-
-
-def attempt(agent: Any, given: Any = "hi", *, retry: Any = None, clocks: Any = None, **fields: Any) -> Any:
-    task = make_task(given, **fields)
-    return agent.attempt(task, around(task, retry=retry, clocks=clocks))
 
 
 def test_answer_is_recorded_with_model_tokens_and_time(serve: Serve) -> None:
@@ -204,14 +199,6 @@ def test_a_question_that_a_filter_kept_from_the_model_is_blocked(code: str, serv
     assert (result.failure, result.events[-1].block_reason) == (FailureKind.AGENT_ERROR, code)
 
 
-def test_service_that_is_not_there(serve: Serve) -> None:
-    server, agent = serve()
-    server.__exit__()
-    result = attempt(agent)
-    assert result.failure is FailureKind.INFRASTRUCTURE
-    assert "could not be reached" in result.problem
-
-
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_refusal_of_everything_stops_the_run(serve: Serve, status: int) -> None:
     _, agent = serve(Step(status=status))
@@ -245,10 +232,7 @@ def test_repair_tells_what_judges_said(serve: Serve) -> None:
         {"judge_id": "json", "passed": True, "outcome": "passed", "reason": "fine"},
     ]
     response = {"assistant_output": "Hm.", "error": "late"}
-    earlier = [
-        {"attempt": 0, "response": response, "verdicts": verdicts},
-        {"attempt": 1, "response": None},
-    ]
+    earlier = [{"attempt": 0, "response": response, "verdicts": verdicts}, {"attempt": 1, "response": None}]
     result = attempt(agent, "Greet me", mode="repair", attempt=2, previous_attempts=earlier)
     messages = server.requests[0]["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]

@@ -18,7 +18,7 @@ from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.judges import judge_case
 from tests.fakes.json_server import JsonServer
-from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, write_agent_module
+from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, attempt, make_task, write_agent_module
 
 
 @pytest.fixture
@@ -30,10 +30,9 @@ def server() -> Iterator[JsonServer]:
 def post(
     server: JsonServer, *, retry: Any = None, gateway: bool = False, **task_options: Any
 ) -> AttemptResult:
-    task = make_task("hi", **task_options)
     agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}, gateway=gateway))
     assert "hidden-key" not in str(agent.describe())
-    return agent.attempt(task, around(task, retry=retry))
+    return attempt(agent, retry=retry, **task_options)
 
 
 def test_http_agent_is_sent_what_a_command_is_given(server: JsonServer) -> None:
@@ -94,8 +93,9 @@ def test_a_connection_that_breaks_after_the_request_is_the_agents_unless_a_gatew
 def test_an_address_where_nothing_listens_is_infrastructure_for_any_agent() -> None:
     with JsonServer() as stopped:
         pass
-    result = post(stopped, retry=Retries(2))
+    result = post(stopped, retry=Retries(2), limits=AttemptLimits(seconds=None))
     assert (result.failure, result.retries) == (FailureKind.INFRASTRUCTURE, 2)
+    assert result.problem.startswith("could not be reached")
 
 
 def test_whether_a_gateway_answers_is_recorded_and_read_again() -> None:
@@ -150,19 +150,11 @@ def test_headers_that_come_byte_by_byte_are_not_waited_for(kind: str) -> None:
         server.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         agent = open_agent(url if kind == "http" else f"{kind}:m", AgentOptions(base_url=url))
-        task = make_task("hi", limits=AttemptLimits(seconds=0.3))
-        result = agent.attempt(task, around(task))
+        result = attempt(agent, limits=AttemptLimits(seconds=0.3))
         assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
         stop.set()
         server.join()
         agent.close()
-
-
-def test_http_agent_that_is_not_there(server: JsonServer) -> None:
-    server.__exit__()
-    result = post(server, limits=AttemptLimits(seconds=None))
-    assert result.failure is FailureKind.INFRASTRUCTURE
-    assert result.problem.startswith("could not be reached")
 
 
 @pytest.mark.parametrize("url", ["http://", "https://user:word@host/x", "http://host:port"])
@@ -185,9 +177,8 @@ def test_recorded_agent_gives_the_trace_back() -> None:
         {"idx": 2, "actor": "tool", "type": "tool_result", "tool": "b", "output": 1},
         {"idx": 3, "actor": "agent", "type": "message", "output": "done"},
     ]
-    task = make_task(trace=trace)
     agent = open_agent("recorded")
-    result = agent.attempt(task, around(task))
+    result = attempt(agent, trace=trace)
     assert [event.idx for event in result.events] == [0, 1, 2, 3]
     assert (result.output, result.tool_calls) == ("done", [{"tool": "a", "arguments": {"x": 1}}])
     assert agent.describe() == {"agent": "recorded"}

@@ -22,11 +22,11 @@ def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     tools = open_tool_server("live_tools_a:plain")
-    assert tools.call("c", "echo", {"a": 1}) == ToolAnswer({"a": 1}, None, "live")
-    assert tools.call("c", "shut", {}).error == "closed"
-    assert tools.call("c", "boom", {}).error == "ValueError: no such order"
-    assert "object object" in tools.call("c", "odd", {}).output
-    assert open_tool_server("live_tools_a:with_case").call("c7", "echo", {}).output == "c7"
+    assert tools("c", "echo", {"a": 1}) == ToolAnswer({"a": 1}, None, "live")
+    assert tools("c", "shut", {}).error == "closed"
+    assert tools("c", "boom", {}).error == "ValueError: no such order"
+    assert "object object" in tools("c", "odd", {}).output
+    assert open_tool_server("live_tools_a:with_case")("c7", "echo", {}).output == "c7"
 
 
 def test_tools_behind_an_address() -> None:
@@ -37,18 +37,18 @@ def test_tools_behind_an_address() -> None:
             (200, {}, b'{"error": "closed"}'),
             (200, {}, b'{"response": {"error": "inner"}}'),
         ]
-        assert tools.call("c", "echo", {"x": 1}) == ToolAnswer({"a": 1}, None, "live")
-        assert tools.call("c", "echo", {}).error == "closed"
-        assert tools.call("c", "echo", {}).error == "inner"
+        assert tools("c", "echo", {"x": 1}) == ToolAnswer({"a": 1}, None, "live")
+        assert tools("c", "echo", {}).error == "closed"
+        assert tools("c", "echo", {}).error == "inner"
         assert server.requests[0] == {"case_id": "c", "tool": "echo", "arguments": {"x": 1}}
         for status, body in ((200, b"nothing"), (200, b"[]"), (200, b"{}"), (503, b"")):
             server.answers = [(status, {}, body)]
             with pytest.raises(ToolFault) as caught:
-                tools.call("c", "echo", {})
+                tools("c", "echo", {})
             # The agent chose the arguments that arrived: what they do to the server excuses nothing.
             assert caught.value.failure is FailureKind.AGENT_ERROR
     with pytest.raises(ToolFault, match="could not be reached") as caught:
-        open_tool_server(server.url).call("c", "echo", {})
+        open_tool_server(server.url)("c", "echo", {})
     assert caught.value.failure is FailureKind.ENVIRONMENT
 
 
@@ -61,11 +61,11 @@ def test_tools_that_refuse_are_asked_again_and_others_are_not() -> None:
             (429, {}, b""),
             (200, {}, b'{"response": "done"}'),
         ]
-        answer = tools.call("c", "echo", {})
+        answer = tools("c", "echo", {})
         assert (answer.output, answer.retries) == ("done", 2)
         assert answer.waited > 0
         assert retry.asked[0] == 7
         server.answers = [(503, {"Retry-After": "1"}, b""), (200, {}, b'{"response": "again"}')]
         with pytest.raises(ToolFault, match="called echo, and the tool server answered with HTTP 503"):
-            tools.call("c", "echo", {})
+            tools("c", "echo", {})
         assert len(server.requests) == 4, "a call that may have been carried out was made twice"

@@ -18,7 +18,7 @@ from agent_eval.judges import judge_case, load_judges
 from tests.extent import amount
 from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, Step
-from tests.unit.agents.tasks import around, make_task
+from tests.unit.agents.tasks import attempt
 
 ANSWERS = amount(150, 750, 3_000)
 """Mutated answers of each provider."""
@@ -28,33 +28,10 @@ CUT_OR_REFUSED = {
     "anthropic": ["max_tokens", "refusal", "model_context_window_exceeded", "MAX_TOKENS", "content_filter"],
 }
 STRANGE: list[Any] = [
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        10**30,
-        1e308,
-        "",
-        " ",
-        "x" * 5_000,
-        "12",
-        "NaN",
-        "\u200b",
-        "\U0001f600",
-    ),
-    *(
-        [],
-        {},
-        [[]],
-        [None],
-        {"type": "text"},
-        {"text": 5},
-        [{"type": "text", "text": None}],
-        {"a": {"b": []}},
-    ),
+    *(None, True, False, 0, -1, 1.5, 10**30, 1e308),
+    *("", " ", "x" * 5_000, "12", "NaN", "\u200b", "\U0001f600"),
+    *([], {}, [[]], [None], {"type": "text"}, {"text": 5}, {"a": {"b": []}}),
+    [{"type": "text", "text": None}],
 ]
 TASK = {
     "metadata": {"tools": [{"name": "lookup"}], "tool_responses": {"lookup": "shipped"}},
@@ -93,8 +70,7 @@ class Provider:
     def attempt(self, *bodies: Any) -> AttemptResult:
         self.server.asked.clear()
         self.server.answers = [(200, {}, json.dumps(body).encode()) for body in bodies]
-        task = make_task("Where is order 7?", **copy.deepcopy(TASK))
-        return self.agent.attempt(task, around(task))
+        return attempt(self.agent, "Where is order 7?", **copy.deepcopy(TASK))
 
 
 @pytest.fixture(params=FAKES)
@@ -184,7 +160,9 @@ def test_cut_and_refused_answers_are_recorded_and_call_no_tool(provider: Provide
         assert not passes(result)
 
 
-@pytest.mark.parametrize("word", ["insufficient_system_resource", ["stop"], {"reason": "stop"}, 5])
+@pytest.mark.parametrize(
+    "word", ["insufficient_system_resource", "pause_turn", ["stop"], {"reason": "stop"}, 5]
+)
 def test_an_unknown_reason_is_no_end(provider: Provider, word: Any) -> None:
     result = provider.attempt(provider.body(calls=False, finish=word))
     assert result.failure is not None
@@ -199,31 +177,3 @@ def test_proper_answers_pass(provider: Provider) -> None:
         assert passes(result)
     put(answered, provider.finish_at, None)
     assert provider.attempt(answered).failure is None
-
-
-@pytest.mark.parametrize(
-    ("message", "is_refused"),
-    [
-        ({"content": None, "refusal": "I cannot help with that."}, True),
-        ({"content": "Well.", "refusal": "I cannot help with that."}, True),
-        ({"content": [{"type": "refusal", "refusal": "I cannot help with that."}]}, True),
-        ({"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}]}, False),
-    ],
-)
-def test_a_refusal_beside_the_reason_stop_is_one_and_text_in_parts_one_text(
-    message: dict[str, Any], is_refused: bool
-) -> None:
-    with ExitStack() as stack:
-        provider = Provider("openai", stack)
-        body = provider.body()
-        body["choices"][0]["message"] = {"role": "assistant", **message}
-        result = provider.attempt(body)
-    assert ("refused" in result.problem) is is_refused
-    assert is_refused or result.output == "It is shipped."
-
-
-def test_a_model_that_pauses_has_not_answered() -> None:
-    with ExitStack() as stack:
-        provider = Provider("anthropic", stack)
-        result = provider.attempt(provider.body(finish="pause_turn"))
-    assert result.problem == "stopped for an unknown reason: pause_turn"

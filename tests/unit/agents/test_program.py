@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.base import AttemptResult, SessionSoFar
-from agent_eval.agents.command import CommandAgent
 from agent_eval.contracts import AttemptLimits
 from agent_eval.errors import FailureKind
 from tests.unit.agents.robots import put_robots
-from tests.unit.agents.tasks import around, make_task
+from tests.unit.agents.tasks import attempt
 
 MODULE = """
 def shout(task):
@@ -84,18 +83,13 @@ def test_what_cannot_be_answered_ends_it(tmp_path: Path, name: str, task: dict[s
 CASE = {"tool_responses": {"lookup": {"status": "lost"}, "broken": {"error": "gone"}}}
 
 
-def attempt(said: str, name: str = "robots.py:robot", **options: Any) -> AttemptResult:
+def ask(said: str, name: str = "robots.py:robot", **options: Any) -> AttemptResult:
     """Ask a program in the folder, as a CI job does."""
-    task = make_task(said, **options)
-    agent = CommandAgent([sys.executable, "-m", "agent_eval.agents.program", name])
-    try:
-        return agent.attempt(task, around(task))
-    finally:
-        agent.close()
+    return attempt(f"command:{sys.executable} -m agent_eval.agents.program {name}", said, **options)
 
 
 def test_answers_of_the_case_take_the_place_of_an_agents_own_tools(robots: None) -> None:
-    asked, ran = attempt("asks", metadata=CASE), attempt("asks")
+    asked, ran = ask("asks", metadata=CASE), ask("asks")
     assert [event.output for event in asked.events if event.type == "tool_result"] == [{"status": "lost"}]
     assert [event.output for event in ran.events if event.type == "tool_result"] == ["seen"]
     assert asked.events[-2].attributes == {"agent_eval.tool_response.source": "tool_responses"}
@@ -110,23 +104,23 @@ def test_answers_of_the_case_take_the_place_of_an_agents_own_tools(robots: None)
     ],
 )
 def test_what_an_agent_cannot_carry_fails(robots: None, options: dict[str, Any], words: str) -> None:
-    result = attempt("asks", "robots.py:unable", **options)
+    result = ask("asks", "robots.py:unable", **options)
     assert result.failure is FailureKind.AGENT_ERROR
     assert words in result.problem
 
 
 def test_what_an_agent_did_before_it_failed_is_told(robots: None) -> None:
-    crashed = attempt("crash")
+    crashed = ask("crash")
     assert [event.tool for event in crashed.events if event.type == "tool_call"] == ["shut"]
     assert "raised ValueError" in crashed.problem
     assert b"Traceback" in crashed.artifacts["stderr.txt"]
-    endless = attempt("loop", limits=AttemptLimits(steps=3))
+    endless = ask("loop", limits=AttemptLimits(steps=3))
     assert "did not come to an end within 3 steps" in endless.problem
 
 
 def test_a_function_with_a_second_parameter_calls_tools(tmp_path: Path, robots: None) -> None:
     (tmp_path / "mine.py").write_text(MODULE)
-    result = attempt("hi", "mine.py:looks", metadata=CASE)
+    result = ask("hi", "mine.py:looks", metadata=CASE)
     assert result.output == {"status": "lost"}
     assert [call["tool"] for call in result.tool_calls] == ["lookup"]
     assert "nothing answers calls of tools" in program(tmp_path, "looks", {"input": "a"}).stderr

@@ -15,8 +15,8 @@ from agent_eval.agents.base import AttemptResult, Clocks, Disturbed, ToolAnswer
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits
-from agent_eval.errors import FailureKind, NotEvaluable, UsageError
-from tests.unit.agents.tasks import around, make_task, told
+from agent_eval.errors import FailureKind, UsageError
+from tests.unit.agents.tasks import attempt, told
 
 FUNCTIONS = """
 import asyncio, ctypes, os, sys, threading, time
@@ -93,13 +93,8 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def call(name: str, *, strict: bool = False, **task_options: Any) -> AttemptResult:
-    task = make_task("hi", **task_options)
-    agent = open_agent(f"python:agent_functions_b:{name}")
-    try:
-        return agent.attempt(task, around(task, strict=strict))
-    finally:
-        agent.close()
+def call(name: str, given: Any = "hi", **options: Any) -> AttemptResult:
+    return attempt(f"python:agent_functions_b:{name}", given, **options)
 
 
 class Shared:
@@ -121,8 +116,7 @@ class Shared:
         self._threads[-1].start()
 
     def ask(self, name: str, said: Any, seconds: float | None = 30.0, **more: Any) -> AttemptResult:
-        task = make_task(said, case_id=name, limits=AttemptLimits(seconds=seconds))
-        return self.agent.attempt(task, around(task, **more))
+        return attempt(self.agent, said, case_id=name, limits=AttemptLimits(seconds=seconds), **more)
 
     def finish(self) -> None:
         for thread in self._threads:
@@ -151,10 +145,7 @@ def wait_for(path: str) -> None:
 def test_function_is_given_the_payload() -> None:
     result = call("hello", metadata={"tool_responses": {"a": 1}})
     assert result.output == "propose hi"
-    assert told(result)[1:3] == [
-        ("agent", "tool_call", "a", {}, None),
-        ("tool", "tool_result", "a", 1, None),
-    ]
+    assert told(result)[1:3] == [("agent", "tool_call", "a", {}, None), ("tool", "tool_result", "a", 1, None)]
     assert call("text", limits=AttemptLimits(seconds=None)).output == "just text"
 
 
@@ -227,10 +218,9 @@ def test_values_that_json_does_not_have() -> None:
 
 
 def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
-    task = make_task({"b": 1, "a": [{"d": 2, "c": 3}]}, metadata={"tool_responses": {"t": {"z": 1, "y": 2}}})
-    agent = open_agent("python:agent_functions_b:shows")
-    assert agent.attempt(task, around(task)).output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
-    agent.close()
+    metadata = {"tool_responses": {"t": {"z": 1, "y": 2}}}
+    result = call("shows", {"b": 1, "a": [{"d": 2, "c": 3}]}, metadata=metadata)
+    assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
 
 
 def test_async_functions_are_awaited_on_one_loop() -> None:
@@ -238,8 +228,7 @@ def test_async_functions_are_awaited_on_one_loop() -> None:
     said = []
 
     def work() -> None:
-        task = make_task("hi", metadata={"tool_responses": {"t": "tool"}})
-        said.append(agent.attempt(task, around(task)).output)
+        said.append(attempt(agent, metadata={"tool_responses": {"t": "tool"}}).output)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -258,19 +247,6 @@ def test_function_whose_time_is_up_keeps_its_events_and_its_process_is_ended() -
     assert [event[:2] for event in told(result)] == [
         ("user", "message"), ("agent", "tool_call"), ("tool", "tool_result"), ("agent", "message"),
     ]  # fmt: skip
-
-
-def test_what_runs_beside_a_function_that_hangs_goes_on_and_what_follows_has_a_new_process(
-    beside: Shared,
-) -> None:
-    beside.begin("a", "wait")
-    wait_for("begun-a")
-    first = beside.ask("b", "")
-    assert beside.ask("c", "hang", 0.2).failure is FailureKind.TIMEOUT
-    second = beside.ask("d", "")
-    beside.finish()
-    assert isinstance(beside.results["a"], AttemptResult)
-    assert beside.results["a"].output == first.output != second.output
 
 
 def test_an_async_function_whose_time_is_up_is_cancelled_and_its_process_goes_on() -> None:
@@ -294,10 +270,6 @@ def test_after_a_crash_nobody_knows_whose_it_was_until_one_runs_alone(beside: Sh
         "ended its process: it died with exit code 5",
     )
     assert beside.ask("a", "", alone=True).failure is None
-
-
-def test_a_crash_that_had_no_company_is_the_attempts_own(beside: Shared) -> None:
-    assert beside.ask("a", "crash").problem == "ended its process: it died with exit code 5"
 
 
 @pytest.mark.parametrize(("name", "said"), [("beside", "hold"), ("blocks", "hang")])
@@ -333,22 +305,13 @@ def test_function_that_cannot_be_used(name: str) -> None:
             call(name)
 
 
-def test_a_module_that_ends_the_process_cannot_be_evaluated(tmp_path: Path) -> None:
-    (tmp_path / "ends.py").write_text("import os; os._exit(7)")
-    agent, task = open_agent("python:ends:agent"), make_task("hi")
-    with pytest.raises(NotEvaluable, match="the agent's process died with exit code 7 while it loaded"):
-        agent.attempt(task, around(task))
-
-
 def test_exit_handlers_of_the_agent_run_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text(
         "import atexit, pathlib\n"
         "atexit.register(pathlib.Path('left').touch)\n"
         "def agent(task): return 'hello'\n"
     )
-    agent, task = open_agent("python:leaves:agent"), make_task("hi")
-    assert agent.attempt(task, around(task)).output == "hello"
-    agent.close()
+    assert attempt("python:leaves:agent").output == "hello"
     assert Path("left").exists()
 
 
@@ -360,10 +323,7 @@ def test_clocks_that_are_not_pinned_give_real_times() -> None:
         def recorded(self) -> list[dict[str, Any]]:
             return []
 
-    task = make_task("hi")
-    agent = open_agent("python:agent_functions_b:hello")
-    result = agent.attempt(task, around(task, clocks=Clocks(), beyond=Nothing()))
-    agent.close()
+    result = call("hello", clocks=Clocks(), beyond=Nothing())
     assert result.events[0].ts is not None
     assert result.events[0].ts.endswith("+00:00")
     assert (result.events[-1].latency_ms or 0) > 0

@@ -10,13 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.agents.base import ToolFault
-from agent_eval.agents.tools import (
-    CaseTools,
-    call_key,
-    canonical,
-    check_tools,
-    key_of_fingerprint,
-)
+from agent_eval.agents.tools import CaseTools, call_key, canonical, key_of_fingerprint
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput
 
@@ -150,6 +144,6 @@ def test_errors_in_rows() -> None:
 )
 def test_answers_that_cannot_be_used_are_refused(metadata: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        check_tools(case(**metadata))
+        CaseTools(case(**metadata))
     assert caught.value.details["field"] == f"metadata.{field}"
     assert caught.value.details["case_id"] == "c1"

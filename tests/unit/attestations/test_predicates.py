@@ -10,11 +10,9 @@ import pytest
 from agent_eval.attestations.predicates import (
     check_result,
     gate_predicate,
-    gate_statement,
     result_predicate,
-    result_statement,
+    subjects_of,
 )
-from agent_eval.attestations.statement import TEST_RESULT, VERIFICATION_RESULT
 from agent_eval.contracts import GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.gate import ReleaseAnswer
 from agent_eval.errors import InvalidInput
@@ -68,13 +66,7 @@ def test_what_is_known_of_the_configuration_is_named_by_digest() -> None:
 def test_subjects_are_the_manifest_and_the_agent_where_its_digest_is_known(
     fields: dict[str, str], digests: list[dict[str, str]]
 ) -> None:
-    config = make_config(**fields)
-    for statement, kind in (
-        (result_statement(DIGEST, config, {}), TEST_RESULT),
-        (gate_statement(DIGEST, config, {}), VERIFICATION_RESULT),
-    ):
-        assert [dict(subject.digest) for subject in statement.subjects] == digests
-        assert statement.predicate_type == kind
+    assert [dict(subject.digest) for subject in subjects_of(DIGEST, make_config(**fields))] == digests
 
 
 def passed_decision(**fields: object) -> GateDecision:

@@ -9,6 +9,7 @@ from typing import TextIO
 
 import pytest
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import platform_for
@@ -17,6 +18,7 @@ from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.errors import AgentEvalError
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import Runner
+from tests.fakes.git_host import GitHost, serving
 from tests.fakes.github import FakeGitHub
 
 
@@ -54,3 +56,14 @@ def runner(tmp_path: Path, github: FakeGitHub, monkeypatch: pytest.MonkeyPatch) 
     made = InProcess(tmp_path, github)
     monkeypatch.chdir(made.workspace)
     return made
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[GitHost]:
+    with serving(tmp_path / "host", token="job-token") as server:
+        yield server
+
+
+def remote(host: GitHost, top: Path) -> Remote:
+    """The repository `shop` of the host, which has what a checkout has, with the token of the job."""
+    return Remote(host.add("shop.git", top), (host.header,))

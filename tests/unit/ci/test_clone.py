@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from agent_eval.ci.clone import CommitUnknown, DamagedObjects, NoCheckout, Priva
 from agent_eval.ci.workspace import Altered
 from agent_eval.errors import ExitCode, NotEvaluable, RemoteError, UsageError
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
+from tests.unit.ci.conftest import remote
 
 
 @pytest.fixture
@@ -28,12 +28,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def top(tmp_path: Path, home: Path) -> Path:
     return tmp_path / "work" / "shop"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[GitHost]:
-    with serving(tmp_path / "host", token="job-token") as host:
-        yield host
 
 
 def cloned(top: Path, remote: Remote | None = None) -> PrivateClone:
@@ -203,11 +197,11 @@ def test_the_tip_is_what_the_remote_says(top: Path, host: GitHost) -> None:
     """A reference of the checkout may have been moved by an earlier step."""
     _, base, tip = history(top)
     git(top, "checkout", "--quiet", "main")
-    url = host.add("shop.git", top)
+    of_host = remote(host, top)
     git(top, "checkout", "--quiet", "topic")
     git(top, "update-ref", "refs/remotes/origin/main", "HEAD")
     git(top, "update-ref", "refs/heads/main", "HEAD")
-    with cloned(top, Remote(url, (host.header,))) as clone:
+    with cloned(top, of_host) as clone:
         assert clone.tip("main") == tip
         assert clone.merge_base(clone.head, tip) == base
         with pytest.raises(CommitUnknown, match="the remote repository has no such branch"):
@@ -237,8 +231,7 @@ def test_the_user_s_configuration_leads_to_no_remote(top: Path, home: Path, host
 
 def test_a_token_does_not_follow_to_another_host(top: Path, host: GitHost, tmp_path: Path) -> None:
     history(top)
-    url = host.add("shop.git", top)
-    with serving(tmp_path / "other") as other, cloned(top, Remote(url, (host.header,))) as clone:
+    with serving(tmp_path / "other") as other, cloned(top, remote(host, top)) as clone:
         other.add("shop.git", top)
         host.moved_to = other.url
         with pytest.raises(CommitUnknown):
@@ -296,8 +289,7 @@ def test_a_shallow_checkout_is_refused(top: Path, tmp_path: Path, host: GitHost,
 
 def test_a_sealed_clone_asks_no_remote_and_shows_what_was_altered(top: Path, host: GitHost) -> None:
     _, base, _ = history(top)
-    url = host.add("shop.git", top)
-    with cloned(top, Remote(url, (host.header,))) as clone:
+    with cloned(top, remote(host, top)) as clone:
         clone.seal()
         host.seen.clear()
         with pytest.raises(CommitUnknown):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline, publish
-from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
 from agent_eval.ci.platforms.rest import Connector
@@ -41,36 +40,31 @@ def say(
 ) -> Published:
     """Publish a comment of an evaluation; the fields are those of its marker."""
     marker = Marker(**{"comment_id": "default", "sha": NEW, "run_id": 500, "attempt": 1, **fields})  # type: ignore[arg-type]
-    words = comment_words(GITHUB, from_fork=fork)
-    return publish(comments_of(github, author), marker, f"{marker}\n{text}", words=words)
+    refused = GITHUB.remedies.write_from_fork if fork else GITHUB.remedies.write_comment
+    comments, body = comments_of(github, author), f"{marker}\n{text}"
+    words = {"change": GITHUB.words.change, "full_report": GITHUB.words.full_report, "refused": refused}
+    return publish(comments, marker, body, **words)
 
 
 def lines(github: FakeGitHub) -> list[str]:
     return [body.splitlines()[1] for body in github.bodies(PULL)]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "action"),
-    [
-        ({}, {"run_id": 501}, "updated"),
-        ({}, {"attempt": 2}, "updated"),
-        ({"run_id": 501}, {"attempt": 9}, "kept"),
-        ({"run_id": 501}, {"sha": OLD, "attempt": 9}, "kept"),
-        ({}, {"sha": OLD, "run_id": 501}, "kept"),
-        ({"sha": OLD}, {"run_id": 501}, "updated"),
-    ],
-    ids=[
-        "second run",
-        "second attempt",
-        "older run",
-        "older run of an older commit",
-        "late run of an older commit",
-        "newer commit",
-    ],
-)
+RUNS: dict[str, tuple[dict[str, object], dict[str, object], str]] = {
+    "second run": ({}, {"run_id": 501}, "updated"),
+    "second attempt": ({}, {"attempt": 2}, "updated"),
+    "older run": ({"run_id": 501}, {"attempt": 9}, "kept"),
+    "older run of an older commit": ({"run_id": 501}, {"sha": OLD, "attempt": 9}, "kept"),
+    "late run of an older commit": ({}, {"sha": OLD, "run_id": 501}, "kept"),
+    "newer commit": ({"sha": OLD}, {"run_id": 501}, "updated"),
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
 def test_there_is_one_comment_which_says_the_newest_of_the_present_commit(
-    github: FakeGitHub, first: dict[str, object], second: dict[str, object], action: str
+    github: FakeGitHub, what: str
 ) -> None:
+    first, second, action = RUNS[what]
     assert say(github, "one", **first).action == "created"
     published = say(github, "two", **second)
     assert (published.action, lines(github)) == (action, ["two" if action == "updated" else "one"])
@@ -134,14 +128,8 @@ EVALUATION = job_of("acme/shop/.github/workflows/evaluation.yml", "evaluate")
 
 def test_job__whose_inputs_changed_leaves_no_comment_that_looks_current(github: FakeGitHub) -> None:
     say(github, "\n## ✅ all pass", sha=OLD, run_id=500, comment_id="old-inputs", job=EVALUATION)
-    say(
-        github,
-        "of another job",
-        sha=OLD,
-        run_id=500,
-        comment_id="nightly",
-        job=job_of("nightly.yml", "evaluate"),
-    )
+    nightly = job_of("nightly.yml", "evaluate")
+    say(github, "of another job", sha=OLD, run_id=500, comment_id="nightly", job=nightly)
     published = say(github, "\n## ❌ 2 regressed", run_id=501, comment_id="new-inputs", job=EVALUATION)
     before, other, now = github.bodies(PULL)
     assert "## ⌛ Outdated" in before

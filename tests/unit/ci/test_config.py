@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from agent_eval.ci.config import (
     INPUTS,
     OF_THE_FILE,
-    OUTPUTS,
     PLATFORM_INPUTS,
     SETTINGS,
     Settings,
@@ -21,7 +18,6 @@ from agent_eval.ci.config import (
     settings_from,
     with_settings,
 )
-from agent_eval.cli.ci import ci
 from agent_eval.config.rows.file import KEYS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
@@ -36,24 +32,8 @@ def settings(
     return settings_from(gather({"suite": "s.json", **(flags or {})}, environ, path))
 
 
-def test_inputs__each_name_stands_once_and_is_a_word() -> None:
-    names = [row.name for row in INPUTS]
-    assert len(set(names)) == len(names)
-    assert len({row.name for row in OUTPUTS}) == len(OUTPUTS)
-    assert all(row.field.isidentifier() for row in INPUTS)
-
-
 def test_inputs__hold_every_threshold_and_nothing_more_of_that_kind() -> None:
     assert {row.field for row in SETTINGS if row.part == "thresholds"} == set(Thresholds.model_fields)
-
-
-def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
-    found = settings(tmp_path)
-    assert found.baseline == "auto"
-    assert found.comment == "auto"
-    assert found.fail_on == "gate"
-    assert found.require_baseline is False
-    assert found.out == Path("agent-eval-out")
 
 
 def test_inputs__tokens_forks_and_the_store_are_kept_out_of_the_file() -> None:
@@ -266,23 +246,6 @@ def test_base_branches__are_whole_names(stated: str, listed: tuple[str, ...] | N
         return
     with pytest.raises(AgentEvalError, match=r"base-branches|baseline\.branches"):
         base_branches_in(Path("agent-eval.yml"), data)
-
-
-def test_flags__are_the_table() -> None:
-    options = [option for option in ci.get_params(click.Context(ci)) if "--help" not in option.opts]
-    assert [option.name for option in options] == [row.field for row in INPUTS]
-    assert [option.opts for option in options] == [[f"--{name}" for name in row.names] for row in INPUTS]
-
-
-def test_help__shows_every_input_with_its_default() -> None:
-    # Lines are also broken at hyphens.
-    shown = "".join(CliRunner().invoke(ci, ["--help"], terminal_width=200).output.split())
-    for row in INPUTS:
-        if row.hidden:
-            assert row.flag not in shown
-        elif row.part != "platform":
-            assert row.flag in shown
-            assert "".join(row.help.split()) in shown
 
 
 def test_comment_id__derives_from_what_makes_an_evaluation_its_own() -> None:

@@ -93,9 +93,7 @@ def test_the_same_cases_pass_against_a_baseline_at_a_path_and_are_compared() -> 
     delta = (suite.pack / "compare/baseline_delta.json").read_bytes()
     assert json.loads(delta)["candidate_run_id"] == stored["candidate_run_id"]
     assert stored["comparison_sha256"] == sha256_bytes(delta)
-
-
-def test_a_first_run_leaves_a_decision_and_no_comparison() -> None:
+    # A first run leaves a decision and no comparison.
     [suite] = evaluated(min_pass_rate="0.5").suites
     assert suite.decision.gate_status == "no-baseline"
     assert sorted(path.name for path in (suite.pack / "compare").iterdir()) == ["gate_decision.json"]
@@ -109,7 +107,7 @@ def test_thresholds_of_the_policy_hold_for_a_first_run_and_flags_override_them()
     assert statuses(evaluated(policy=policy, min_pass_rate="0.7")) == ("no-baseline", False, False)
 
 
-@pytest.mark.parametrize("flags", [{}, {"min_pass_rate": "0.1"}])
+@pytest.mark.parametrize("flags", [{}, {"min_pass_rate": "0.1"}, {"require_baseline": "true"}])
 def test_a_baseline_that_cannot_be_known_is_an_error_and_never_a_pass(flags: dict[str, str]) -> None:
     outage = RemoteError("The server answered with HTTP 503.", remedy="Run the job again.")
     found = evaluated(baseline="auto", runs=outage, **flags)
@@ -117,10 +115,6 @@ def test_a_baseline_that_cannot_be_known_is_an_error_and_never_a_pass(flags: dic
     assert found.problem == (
         "The baseline could not be read: The server answered with HTTP 503. Run the job again."
     )
-
-
-def test_a_baseline_that_cannot_be_known_does_not_ask_for_one_to_be_made() -> None:
-    found = evaluated(baseline="auto", runs=RemoteError("Down."), require_baseline="true")
     assert rules(found) == {}
 
 
@@ -128,29 +122,22 @@ def run_17(archive: str) -> EarlierRun:
     return EarlierRun(number=17, label="run 17", commits=frozenset(), fetch=Path(archive).read_bytes)
 
 
-def contradict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_contradicts_itself_is_withheld_and_refused_where_it_was_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise InvalidInput("its summary disagrees with its verdicts")
 
-    monkeypatch.setattr(decide, "compared", refuse)
-
-
-def test_a_baseline_that_contradicts_itself_is_withheld_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = evidence()
-    contradict(monkeypatch)
+    monkeypatch.setattr(decide, "compared", refuse)
+    with pytest.raises(InvalidInput, match="disagrees"):
+        evaluated(baseline=archive)
     found = evaluated(baseline="auto", runs=[run_17(archive)], min_pass_rate="0.1")
     said = "The evidence of run 17 cannot be compared with: its summary disagrees with its verdicts"
     assert found.search.warnings == [said]
     assert found.suites[0].baseline is None
     assert statuses(found) == ("inconclusive", False, True)
     assert said in found.problem
-
-
-def test_a_baseline_that_was_named_and_contradicts_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = evidence()
-    contradict(monkeypatch)
-    with pytest.raises(InvalidInput, match="disagrees"):
-        evaluated(baseline=archive)
 
 
 def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ import pytest
 from agent_eval.ci.clone import PrivateClone, Remote
 from agent_eval.ci.sides import CannotCheckOut, Worktree, check_out
 from tests.extent import unavailable
-from tests.fakes.git_host import GitHost, commit, git, keep_lfs, pointer, serving
+from tests.fakes.git_host import GitHost, commit, git, keep_lfs, pointer
+from tests.unit.ci.conftest import remote
 
 
 @pytest.fixture
@@ -21,12 +22,6 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("RUNNER_TEMP", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "work" / "shop"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[GitHost]:
-    with serving(tmp_path / "host", token="job-token") as host:
-        yield host
 
 
 @pytest.fixture
@@ -61,10 +56,6 @@ def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = 
         # What is looked at once the clone is gone.
         shutil.copytree(tree.directory, tmp_path / "tree", symlinks=True)
         return Worktree(tmp_path / "tree", tree.tracked)
-
-
-def remote(host: GitHost, top: Path) -> Remote:
-    return Remote(host.add("shop.git", top), (host.header,))
 
 
 def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) -> None:

@@ -93,27 +93,19 @@ def test_gate__thresholds_from_a_file_and_flags_that_override_it(here: Path, cli
     assert decision["thresholds"]["max_regressed_cases"] == 5
 
 
-def test_report__shows_the_decision_and_a_replay(
-    here: Path, cli: Shell, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report__shows_the_decision_and_a_replay(here: Path, cli: Shell) -> None:
     judged(cli)
     cli.json("compare", "--baseline", "baseline", "--candidate", "candidate", "--out", "delta.json")
     cli.json("gate", "--compare", "delta.json", "--min-pass-rate", "1", "--out", "gate.json", code=1)
     (here / "replay.json").write_text('{"passed": true}')
-    cli.json(
-        *("report", "markdown", "--compare", "delta.json", "--gate", "gate.json"),
-        *("--replay", "replay.json", "--out", "report.md"),
-    )
+    report = ("report", "markdown", "--compare", "delta.json", "--replay", "replay.json")
+    cli.json(*report, "--gate", "gate.json", "--out", "report.md")
     text = (here / "report.md").read_text(encoding="utf-8")
     assert text.startswith("## ❌ 2 of 3 cases regressed · ")
     assert "**1 of 3 passed (33.3%), below min_pass_rate 100%.**" in text
     assert "eplay" in text
     (here / "replay.json").write_text("[]")
-    assert (
-        main(["report", "markdown", "--compare", "delta.json", "--replay", "replay.json", "--out", "r.md"])
-        == 2
-    )
-    assert "replay.json" in capsys.readouterr().err
+    assert "replay.json" in cli.err(*report, "--out", "r.md")
 
 
 def test_schema__prose_names_place_and_remedy(here: Path, cli: Shell) -> None:
@@ -272,28 +264,19 @@ def test_compare__an_archive_with_several_packs_is_refused(here: Path, cli: Shel
 @pytest.mark.parametrize(
     ("configured", "note"),
     [
-        (
-            ["policy", "tool_abuse", "loop_guard"],
-            "tool_abuse and loop_guard are configured but do not run; name them with --judge.",
-        ),
+        (["policy", "tool_abuse", "loop_guard"],
+         "tool_abuse and loop_guard are configured but do not run; name them with --judge."),
         (["tool_abuse"], "tool_abuse is configured but does not run; name it with --judge."),
         (["policy", "final_output"], ""),
     ],
-)
+)  # fmt: skip
 def test_a_judge_that_is_configured_and_does_not_run_is_named(
-    configured: list[str],
-    note: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    configured: list[str], note: str, cli: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("judges.json").write_text(json.dumps({name: {"hard": True} for name in configured}))
     run = ("run", "--suite", GOOD, "--judge-config", "judges.json")
-    assert main([*run, "--out", "first"]) == 0
-    ended = capsys.readouterr()
-    assert [line for line in ended.err.splitlines() if "configured" in line] == [note] * bool(note)
-    assert "configured" not in ended.out
+    out, err = cli.run(*run, "--out", "first")
+    assert [line for line in err.splitlines() if "configured" in line] == [note] * bool(note)
+    assert "configured" not in out
     named = [flag for name in configured for flag in ("--judge", name)]
-    assert main([*run, "--out", "second", *named]) == 0
-    assert "configured" not in capsys.readouterr().err
+    assert "configured" not in cli.run(*run, "--out", "second", *named)[1]

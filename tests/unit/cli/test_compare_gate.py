@@ -36,8 +36,10 @@ def compared(cli: Shell, *, worse: int = 0, better: int = 0, total: int = 50) ->
 def test_identical_verdicts_pass_in_every_preset(preset: str, total: int, cli: Shell) -> None:
     compared(cli, total=total)
     Path("gate.yml").write_text("deterministic: true\n")
-    decision = cli.json(*GATE, "--config", "gate.yml", "--preset", preset)
-    assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
+    Path("gate.json").write_text('{"deterministic": true}')
+    for policy in (("--config", "gate.yml"), ("--set", "policy=gate.json")):
+        decision = cli.json(*GATE, *policy, "--preset", preset)
+        assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
 
 
 @pytest.mark.parametrize("preset", ["pull-request", "release"])
@@ -100,10 +102,8 @@ def test_thresholds_override_those_of_a_policy(cli: Shell) -> None:
 
 def test_a_policy_file_and_a_preset_in_its_place(cli: Shell) -> None:
     compared(cli, worse=1, better=1)
-    Path("gate.yml").write_text(
-        "deterministic: true\nmargin: 0.2\nquarantine:\n"
-        "  - {case: order-0, reason: flaky, until: 2027-01-31}\n"
-    )
+    quarantine = "quarantine: [{case: order-0, reason: flaky, until: 2027-01-31}]\n"
+    Path("gate.yml").write_text(f"deterministic: true\nmargin: 0.2\n{quarantine}")
     decision = cli.json(*GATE, "--config", "gate.yml")
     assert (decision["preset"], decision["release"]) == ("pull-request", None)
     assert decision["quarantined_case_ids"] == ["order-0"]
@@ -120,12 +120,20 @@ def test_a_quarantine_that_is_over_excuses_nothing(cli: Shell, monkeypatch: pyte
     assert (decision["quarantined_case_ids"], decision["expired"][0]["case_ids"]) == ([], ["order-0"])
 
 
-def test_a_mistyped_policy_names_the_nearest_key(cli: Shell) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("gate.yml", "margn: 0.5\n", "'margin'"),
+        ("gate.yml", "- margin", "must hold an object"),
+        ("gate.json", "[1]", "must hold an object"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused_with_its_file(name: str, text: str, said: str, cli: Shell) -> None:
     compared(cli)
-    Path("gate.yml").write_text("margn: 0.5\n")
-    found = cli.error(*GATE, "--config", "gate.yml")
-    assert "'margin'" in found["message"]
-    assert found["details"]["file"] == "gate.yml"
+    Path(name).write_text(text)
+    found = cli.error(*GATE, "--set", f"policy={name}")
+    assert said in found["message"]
+    assert found["details"]["file"] == name
 
 
 def test_nothing_to_decide_by_is_refused(cli: Shell) -> None:

@@ -20,11 +20,8 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
     with pytest.raises(SystemExit):
         main([])
-    return [line.partition(",")[2] if line.startswith("plain") else line for line in read(capsys)]
-
-
-def read(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().out.split()
+    lines = capsys.readouterr().out.split()
+    return [line.partition(",")[2] if line.startswith("plain") else line for line in lines]
 
 
 @pytest.mark.parametrize(

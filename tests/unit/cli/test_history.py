@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli.main import main
 from agent_eval.contracts.history import RunRecord
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import record_of, write_history
@@ -31,7 +30,7 @@ def kept(tmp_path: Path) -> Path:
 
 def test_evidence_and_a_directory_of_it_are_shown(kept: Path, cli: Shell) -> None:
     for words in (["history", str(kept)], ["history", "show", str(kept / "shop")]):
-        shown = cli.json(*words, "--format", "json")
+        shown = cli.json(*words)
         assert [run["pass_rate"] for run in shown["runs"] if run["counted"]] == [1.0, 0.0, 1.0, 0.0]
         assert shown["cases"][0]["letters"] == "PFPF"
     assert "History of shop: 5 runs" in cli.out("history", str(kept))
@@ -43,11 +42,6 @@ def test_a_run_in_which_nothing_was_judged_is_shown(tmp_path: Path, cli: Shell) 
     assert "History of shop: 1 run" in cli.out("history", str(pack))
 
 
-def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> None:
-    make_pack(tmp_path / "pack")
-    assert "has no history" in cli.err("history", str(tmp_path / "pack"))
-
-
 def test_several_datasets_are_shown_one_after_the_other_or_the_one_that_is_named(
     kept: Path, cli: Shell
 ) -> None:
@@ -56,17 +50,14 @@ def test_several_datasets_are_shown_one_after_the_other_or_the_one_that_is_named
     shown = cli.out("history", str(kept))
     assert shown.index("History of bank") < shown.index("History of shop")
     assert "--dataset-id: bank, shop" in cli.err("history", str(kept), "--recommend")
-    assert main(["history", str(kept), "--dataset-id", "bank", "--format", "json"]) == 0
-    assert main(["history", str(kept), "--dataset-id", "shops"]) == 2
+    assert cli.json("history", str(kept), "--dataset-id", "bank")["runs"]
+    cli.err("history", str(kept), "--dataset-id", "shops")
 
 
 def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, cli: Shell) -> None:
     policy = kept.parent / "gate.yml"
     policy.write_text("quarantine: [{case: refund, reason: sandbox, until: 2030-01-01}]")
-    assert (
-        cli.json("history", str(kept), "--config", str(policy), "--format", "json")["cases"][0]["kind"]
-        == "quarantined"
-    )
+    assert cli.json("history", str(kept), "--config", str(policy))["cases"][0]["kind"] == "quarantined"
 
 
 def test_the_badge_is_refused_with_what_draws_one(kept: Path, cli: Shell) -> None:

@@ -61,9 +61,8 @@ def test_a_pack_of_another_run_is_refused(compared, cli):
 
 @pytest.mark.parametrize("named", [[], ["--compare", COMPARISON, "--run", "runs/bad"]])
 def test_either_a_comparison_or_a_run_is_named(compared, cli, named):
-    assert "Give --compare for a comparison, or --run for a run alone" in cli.err(
-        "report", "html", *named, "--out", "report.html"
-    )
+    said = cli.err("report", "html", *named, "--out", "report.html")
+    assert "Give --compare for a comparison, or --run for a run alone" in said
 
 
 def test_view_prints_the_path_where_there_is_no_browser(compared, cli):
@@ -80,11 +79,8 @@ def test_view_opens_a_comparison_with_its_decision_in_the_browser(compared, cli,
     opened: list[str] = []
     monkeypatch.setenv("BROWSER", "firefox")
     monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
-    assert cli.json("view", COMPARISON, "--out", "page.html") == {
-        "html_report": "page.html",
-        "missing": [],
-        "opened": True,
-    }
+    shown = cli.json("view", COMPARISON, "--out", "page.html")
+    assert shown == {"html_report": "page.html", "missing": [], "opened": True}
     assert opened == [Path("page.html").resolve().as_uri()]
     assert '<h1 class="failed">' in Path("page.html").read_text("utf-8")
 

@@ -19,12 +19,6 @@ COMMIT = "0123456789" * 4
 WORKFLOW = ".github/workflows/agent-eval.yml"
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:
     """Put a person at a terminal who types these lines."""
     screen = Terminal()
@@ -33,9 +27,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:
     return screen
 
 
-def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(
-    cli: Shell,
-) -> None:
+def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(cli: Shell) -> None:
     written = cli.json("init", "--out", ".")["written"]
     assert {place for place, _ in PLATFORMS.values()} <= set(written)
     assert all(Path(name).is_file() for name in written)
@@ -91,10 +83,7 @@ def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize(
-    ("head", "branch"),
-    [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")],
-)
+@pytest.mark.parametrize(("head", "branch"), [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")])
 def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli: Shell, here: Path) -> None:
     git = here / ".git"
     subprocess.run(["git", "init", "--quiet", str(here)], check=True)
@@ -107,12 +96,8 @@ def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli
 
 
 def test_no_file_of_a_platform_is_written_where_none_is_wanted(cli: Shell) -> None:
-    assert cli.json("init", "--ci", "none")["written"] == [
-        "agent-eval.yml",
-        "suites/starter_suite.json",
-        "agent.py",
-        ".gitignore",
-    ]
+    files = ["agent-eval.yml", "suites/starter_suite.json", "agent.py", ".gitignore"]
+    assert cli.json("init", "--ci", "none")["written"] == files
 
 
 def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,9 +133,7 @@ def test_what_is_still_to_be_filled_in_is_listed(cli: Shell) -> None:
     assert package.endswith(", b/Jenkinsfile)")
 
 
-def test_nothing_is_left_to_fill_in_where_action_and_image_are_given(
-    cli: Shell,
-) -> None:
+def test_nothing_is_left_to_fill_in_where_action_and_image_are_given(cli: Shell) -> None:
     where = ["--action", f"acme/agent-eval@{COMMIT}", "--image", "ghcr.io/acme/agent-eval:v1", "--ci", "all"]
     assert cli.json("init", "--format", "json", *where)["to_fill_in"] == []
 

@@ -56,8 +56,7 @@ def test_version(asked: str, cli: Shell) -> None:
     ],
 )
 def test_help_can_be_asked_for_as_a_command(asked: list[str], usual: list[str], cli: Shell) -> None:
-    shown = cli.out(*asked)
-    assert shown == cli.out(*usual)
+    assert cli.out(*asked) == cli.out(*usual)
 
 
 @pytest.mark.parametrize(
@@ -113,29 +112,17 @@ def failing_with(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> Non
 
 FAILURES: list[tuple[BaseException, int, dict[str, Any]]] = [
     (
-        InvalidInput("bad", remedy="Fix it.", file="a.json", line=3),
+        InvalidInput("bad", remedy="Fix it.", file="a.json"),
         2,
-        {
-            "code": "validation_error",
-            "message": "bad",
-            "details": {"file": "a.json", "line": 3, "remedy": "Fix it."},
-        },
+        {"code": "validation_error", "details": {"file": "a.json", "remedy": "Fix it."}},
     ),
     (StorageError("full"), 4, {"code": "storage_error"}),
     (OSError(28, "No space left on device", "a file"), 4, {"code": "storage_error"}),
     (click.ClickException("cannot"), 2, {"message": "cannot"}),
     (KeyboardInterrupt(), 130, {"message": "Interrupted by Ctrl-C."}),
     (MemoryError(), 4, {"message": "there is no memory left"}),
-    (
-        OSError(24, "Too many open files"),
-        4,
-        {"message": "the operating system refused: Too many open files"},
-    ),
-    (
-        OSError(11, "Resource temporarily unavailable", "pipe"),
-        4,
-        {"message": "the operating system refused pipe: Resource temporarily unavailable"},
-    ),
+    (OSError(24, "Too many"), 4, {"message": "the operating system refused: Too many"}),
+    (OSError(11, "Try again", "pipe"), 4, {"message": "the operating system refused pipe: Try again"}),
 ]
 
 
@@ -256,11 +243,6 @@ def test_a_table_row_that_names_no_command_is_an_internal_error(
     assert cli.error("fail", code=4)["code"] == "internal_error"
 
 
-def test_python_dash_m_is_the_same_program() -> None:
-    done = subprocess.run([*PROGRAM, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"agent-eval {__version__}\n"
-
-
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)
@@ -354,11 +336,8 @@ def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
 
 def test_it_answers_by_the_name_that_it_was_called_by(tmp_path: Path) -> None:
     code = "import sys; from agent_eval.cli.main import entry; sys.argv[0] = sys.argv.pop(1); entry()"
-    for name, own in (
-        ("/usr/bin/aui-evals", "aui-evals"),
-        ("agent-eval", "agent-eval"),
-        ("x.py", "agent-eval"),
-    ):
+    names = {"/usr/bin/aui-evals": "aui-evals", "agent-eval": "agent-eval", "x.py": "agent-eval"}
+    for name, own in names.items():
         for arguments, begin in ((["--help"], "Usage: "), (["run", "--help"], "Usage: "), (["-V"], "")):
             command = [sys.executable, "-c", code, name, *arguments]
             shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout

@@ -106,14 +106,10 @@ def test_gate__explains_a_fall_that_no_single_case_explains(here: Path, cli: She
     said = cli.out("compare", "--baseline", "before", "--candidate", "now")
     assert "c0: 3 of 3 → 2 of 3 trials" in said
     comparison = "now/compare/baseline_delta.json"
-    said = cli.out(
-        *("gate", "--compare", comparison, "--baseline", "before", "--preset", "release"),
-        code=1,
-    )
+    said = cli.out("gate", "--compare", comparison, "--baseline", "before", "--preset", "release", code=1)
     assert len(said.splitlines()) <= 16
-    assert "36 of 36 passed on main and 30 of 36 here (chance: 1 in 64). No single case explains it." in (
-        " ".join(said.split())
-    )
+    why = "36 of 36 passed on main and 30 of 36 here (chance: 1 in 64). No single case explains it."
+    assert why in " ".join(said.split())
     suite = json.loads(Path("now/compare/gate_decision.json").read_text())["suite"]
     assert (suite["answer"], suite["p_value"]) == ("worse", 2**-6)
     assert (suite["base"], suite["change"]) == ({"passed": 36, "trials": 36}, {"passed": 30, "trials": 36})

@@ -15,9 +15,8 @@ from tests.unit.cli.shell import Shell
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-06-01T00:00:00+00:00")
     (tmp_path / "suites").mkdir()
-    (tmp_path / "suites" / "starter_suite.json").write_text(
-        json.dumps(make_suite(make_case("a"), dataset_id="starter-suite"))
-    )
+    suite = make_suite(make_case("a"), dataset_id="starter-suite")
+    (tmp_path / "suites" / "starter_suite.json").write_text(json.dumps(suite))
     make_pack(tmp_path / "runs" / "baseline")
 
 

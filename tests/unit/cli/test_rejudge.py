@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_eval.config.spec import Judging, Output
 from agent_eval.evidence.reader import open_pack
-from agent_eval.operations.rejudge import RejudgeRequest, rejudge
 from tests.factories import make_case, make_suite
 from tests.unit.cli.shell import Shell
 
@@ -55,18 +54,9 @@ def test_the_same_judges_find_the_same(cli: Shell) -> None:
 
 
 def test_an_archive_is_judged_too(cli: Shell) -> None:
-    import shutil
-
     judged(cli, CASES)
     shutil.make_archive("old", "zip", "old")
     cli.json("rejudge", "--run", "old.zip", "--out", "new", "--judge", "policy")
-
-
-def test_the_number_of_processes_is_gone(cli: Shell) -> None:
-    judged(cli, CASES)
-    refused = cli.error("rejudge", "--run", "old", "--out", "new", "--judge", "policy", "--workers", "2")
-    assert refused["message"] == "--workers is gone."
-    assert "judged in one process" in refused["details"]["remedy"]
 
 
 def test_judges_of_the_pack_are_not_obeyed(cli: Shell) -> None:
@@ -74,9 +64,6 @@ def test_judges_of_the_pack_are_not_obeyed(cli: Shell) -> None:
     refused = cli.error("rejudge", "--run", "old", "--out", "new")
     assert refused["message"] == "no judge is named"
     assert "--judge" in refused["details"]["remedy"]
-    request = RejudgeRequest(pack=Path("old"), output=Output(pack=Path("new")), judging=Judging(judges=()))
-    with pytest.raises(Exception, match="no judge is named"):
-        rejudge(request, environ={})
     assert not Path("new").exists()
 
 

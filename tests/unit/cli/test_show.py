@@ -13,7 +13,7 @@ from agent_eval.cli.main import main
 from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.terminal import RED, painted
 from agent_eval.reports.trajectory import trajectory_text
-from tests.factories import make_case, make_config, make_pack, make_result, make_trace
+from tests.factories import make_case, make_config, make_pack, make_result, make_suite, make_trace
 from tests.unit.cli.shell import Shell
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -21,8 +21,7 @@ BAD = str(REPOSITORY / "examples" / "suite_bad.json")
 
 
 @pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
+def pack() -> str:
     assert main(["run", "--suite", BAD, "--out", "runs/a"]) == 0
     return "runs/a"
 
@@ -85,8 +84,7 @@ def several_trials(root: Path, said: Sequence[str] = TRIALS) -> str:
     traces = [make_trace(output=text) for text in said]
     case = {**make_case("status", output=said[0]), "trace": traces[0], "regex_patterns": ["shipped"]}
     case["trials"] = [{"trace": trace} for trace in traces[1:]]
-    suite = {"dataset_id": "shop", "metadata": {"schema_version": "1.2.0"}, "cases": [case]}
-    (root / "suite.json").write_text(json.dumps(suite))
+    (root / "suite.json").write_text(json.dumps(make_suite(case)))
     assert main(["run", "--suite", str(root / "suite.json"), "--out", str(root / "trials")]) == 0
     return str(root / "trials")
 
@@ -123,29 +121,28 @@ def test_a_trial_that_is_not_there_is_a_wrong_request(tmp_path: Path, cli: Shell
     assert "Did you mean 'status'?" in cli.err("show", pack, "statsu", "--trial", "2")
 
 
-def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(tmp_path: Path, cli: Shell) -> None:
-    root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")])
+@pytest.mark.parametrize(
+    ("execution", "has"),
+    [
+        ({}, "2 trials (2 cases), and further cases did not run."),
+        ({"trials": 3}, "2 of at least 6 trials (2 cases)."),
+    ],
+)
+def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(
+    execution: dict[str, int], has: str, cli: Shell
+) -> None:
+    config = make_config(execution_config=execution)
+    root = make_pack(Path("pack"), [make_result("a"), make_result("b")], config=config)
     manifest = root / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    note = "This run is not complete: the pack has 2 trials (2 cases), and further cases did not run."
-    assert cli.out("show", str(root)).splitlines()[0] == note
-    assert cli.out("show", str(root), "a").splitlines()[0] == note
-    assert cli.json("show", str(root))["complete"] is False
-    assert cli.json("show", str(root), "a")["complete"] is False
+    for words in (("show", "pack"), ("show", "pack", "a")):
+        assert cli.out(*words).splitlines()[0] == f"This run is not complete: the pack has {has}"
+        assert cli.json(*words)["complete"] is False
 
 
-def test_a_run_that_was_stopped_says_how_many_trials_it_lacks(tmp_path: Path, cli: Shell) -> None:
-    config = make_config(execution_config={"trials": 3})
-    root = make_pack(tmp_path / "pack", [make_result("a"), make_result("b")], config=config)
-    manifest = root / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    note = "This run is not complete: the pack has 2 of at least 6 trials (2 cases)."
-    assert cli.out("show", str(root)).splitlines()[0] == note
-
-
-def test_where_all_passed_that_is_said(tmp_path: Path, cli: Shell) -> None:
-    whole = make_pack(tmp_path / "pack", [make_result("a")])
-    assert cli.out("show", str(whole)).startswith("All 1 case passed.")
+def test_where_all_passed_that_is_said(cli: Shell) -> None:
+    make_pack(Path("pack"), [make_result("a")])
+    assert cli.out("show", "pack").startswith("All 1 case passed.")
 
 
 def test_an_agent_cannot_drive_the_terminal(tmp_path: Path, cli: Shell) -> None:
@@ -167,18 +164,16 @@ sys.exit("judge model is down: 503")
 def test_an_error_of_a_judge_is_no_failure_and_shows_whose_fault_it_is_and_what_the_judge_wrote(
     tmp_path: Path, cli: Shell
 ) -> None:
-    (tmp_path / "judge.py").write_text(FAILING_JUDGE)
+    Path("judge.py").write_text(FAILING_JUDGE)
     config = {"command": {"command": [sys.executable, str(tmp_path / "judge.py")]}}
-    (tmp_path / "judges.json").write_text(json.dumps(config))
-    suite = {"dataset_id": "shop", "metadata": {"schema_version": "1.2.0"}, "cases": [make_case("status")]}
-    (tmp_path / "suite.json").write_text(json.dumps(suite))
-    judged = ["--judges", "command", "--judge-config", str(tmp_path / "judges.json")]
-    main(["run", "--suite", str(tmp_path / "suite.json"), "--out", str(tmp_path / "lost"), *judged])
-    text = cli.out("show", str(tmp_path / "lost"), "status")
+    Path("judges.json").write_text(json.dumps(config))
+    Path("suite.json").write_text(json.dumps(make_suite(make_case("status"))))
+    main(["run", "suite.json", "--out", "lost", "--judges", "command", "--judge-config", "judges.json"])
+    text = cli.out("show", "lost", "status")
     assert text.startswith("status: error (the judge's fault, not the agent's)\n")
     assert "!! command: the checker exited with code 1: judge model is down: 503\n" in text
     assert "stderr: Traceback:\n" in text
     assert "stderr:   [31mline 3\n" in text
     assert "NO " not in text
-    listed = cli.out("show", str(tmp_path / "lost"))
+    listed = cli.out("show", "lost")
     assert "  status: error (the judge's fault, not the agent's)" in listed

@@ -128,18 +128,7 @@ def test_a_choice_is_one_of_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        "text",
-        "path",
-        "share",
-        "amount",
-        "count",
-        "seed",
-        "parallel",
-        "list",
-        "headers",
-    ],
+    "kind", ["text", "path", "share", "amount", "count", "seed", "parallel", "list", "headers"]
 )
 def test_texts_of_a_value_are_read_as_that_value(kind: Kind) -> None:
     chosen = option(kind)
@@ -148,12 +137,7 @@ def test_texts_of_a_value_are_read_as_that_value(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "example"),
-    [
-        ({}, "0.95"),
-        ({"default": "0.05"}, "0.05"),
-        ({"default": "0"}, "0.05"),
-    ],
+    ("fields", "example"), [({}, "0.95"), ({"default": "0.05"}, "0.05"), ({"default": "0"}, "0.05")]
 )
 def test_the_example_of_a_share_suits_the_option(fields: dict[str, Any], example: str) -> None:
     with pytest.raises(WrongValue) as caught:

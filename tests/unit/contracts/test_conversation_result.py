@@ -86,6 +86,7 @@ def test_breakdowns_are_by_category_logic_and_tag() -> None:
                      evaluation("failed", category="safety", aui_logic=["R1"]), tags=["x", "x", "y"]),
         conversation("b", evaluation("failed", category="tone"), evaluation(), tags=["y"]),
         conversation("c", evaluation(category="tone"), is_error=True, tags=["y"]),
+        conversation("d", evaluation("failed", category="advised", advisory=True), score=None),
     )  # fmt: skip
 
     def rows(groups: Any) -> list[tuple[str, int, int, float]]:
@@ -94,8 +95,3 @@ def test_breakdowns_are_by_category_logic_and_tag() -> None:
     assert rows(result.by_category) == [("safety", 0, 1, 0.0), ("tone", 2, 3, 80.0)]
     assert rows(result.by_aui_logic) == [("R1", 1, 2, 75.0), ("R2", 1, 1, 100.0)]
     assert rows(result.by_tag) == [("x", 0, 1, 75.0), ("y", 1, 3, 62.5)]
-
-
-def test_advisory_evaluations_are_in_no_breakdown() -> None:
-    result = scored(conversation("a", evaluation(), evaluation("failed", category="tone", advisory=True)))
-    assert result.by_category == []

@@ -92,12 +92,20 @@ def test_parts_are_the_content_where_there_is_no_text_beside_them() -> None:
         {"content_recorded": "no"},
     ],
 )
-def test_values_of_another_type_are_refused(fields: dict[str, Any]) -> None:
+def test_values_of_another_type_are_refused_in_fields_that_1_2_added(fields: dict[str, Any]) -> None:
     event = {"idx": 0, "actor": "agent", "type": "message", **fields}
     with pytest.raises(ValidationError):
         Event.model_validate(event)
     # Before 1.2 the same names were the author's own.
     assert Event.model_validate(event, context=EARLIER).to_json() == said().to_json()
+
+
+@pytest.mark.parametrize(
+    "broken", [{"idx": True}, {"idx": "0"}, {"idx": 0.0}, {"actor": 1}, {"latency_ms": "3"}]
+)
+def test_wrong_types_are_refused_whatever_the_version(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Event.model_validate({"idx": 0, "actor": "a", "type": "message", **broken}, context=EARLIER)
 
 
 def test_fields_that_have_nothing_to_say_are_not_written() -> None:

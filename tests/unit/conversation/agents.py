@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, Opening, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
 from agent_eval.contracts.conversation import ConversationEnd, conversation_end
 from agent_eval.conversation.loop import Setting, attempt_case
@@ -38,9 +38,7 @@ class ScriptedAgent(Agent):
         return cls(rest)
 
     @classmethod
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
+    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, RecordedAgent
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.hosted import agent_of
-from agent_eval.agents.recorded import RecordedAgent
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import RunConfig
+from agent_eval.contracts import RunConfig, RunSummary
+from agent_eval.engine import JudgePlan, score_suite
 from agent_eval.suites.reader import SuiteSource, open_suite
 
 MakeSuite = Callable[..., SuiteSource]
+Score = Callable[..., RunSummary]
+POLICY = JudgePlan(("policy",))
 
 
 def case(case_id: str, **more: Any) -> dict[str, Any]:
@@ -51,3 +54,21 @@ def config() -> RunConfig:
     return RunConfig(
         run_id="run", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy", "execution"]
     )
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where packs go; its parent holds nothing else."""
+    (tmp_path / "packs").mkdir()
+    return tmp_path / "packs" / "pack"
+
+
+@pytest.fixture
+def score(make_suite: MakeSuite, config: RunConfig, out: Path) -> Score:
+    def run(
+        cases: SuiteSource | Any, plan: JudgePlan = POLICY, *, place: Path = out, **options: Any
+    ) -> RunSummary:
+        suite = cases if isinstance(cases, SuiteSource) else make_suite(cases)
+        return score_suite(suite, plan, config, place, **options)
+
+    return run

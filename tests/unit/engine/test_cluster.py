@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import SHARD_CASES, RunConfig
-from agent_eval.engine import JudgePlan, score_suite
+from agent_eval.contracts import SHARD_CASES
 from agent_eval.engine import cluster as clusters
-from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
+from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, dask_cluster, versions_here, watch_of
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from tests.extent import crossed
-from tests.unit.engine.conftest import MakeSuite, case
+from tests.unit.engine.conftest import MakeSuite, Score, case
 
-POLICY = JudgePlan(("policy",))
 VERSIONS = versions_here(["orjson"])
 
 
@@ -34,28 +32,26 @@ def threads() -> Iterator[Cluster]:
 
 @crossed(layout=["files", "compact"], name=["s.jsonl", "s.json"])
 def test_pack_is_the_one_that_this_machine_writes(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, layout: Any, name: str
+    score: Score, make_suite: MakeSuite, threads: Cluster, layout: Any, name: str, out: Path
 ) -> None:
     suite = make_suite(3 * SHARD_CASES + 7, name)
-    here = score_suite(suite, POLICY, config, tmp_path / "here", layout=layout)
-    there = score_suite(suite, POLICY, config, tmp_path / "there", layout=layout, cluster=threads)
+    here = score(suite, place=out, layout=layout)
+    there = score(suite, place=out.with_name("there"), layout=layout, cluster=threads)
     assert here == there
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert contents(out) == contents(out.with_name("there"))
 
 
-def test_processes_need_nothing_but_the_task(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
-) -> None:
+def test_processes_need_nothing_but_the_task(score: Score, make_suite: MakeSuite) -> None:
     suite = make_suite(2 * SHARD_CASES)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         cluster = Cluster(pool, 2, VERSIONS)
-        summary = score_suite(suite, POLICY, config, tmp_path / "p", layout="compact", cluster=cluster)
+        summary = score(suite, layout="compact", cluster=cluster)
     assert summary.total_cases == 2 * SHARD_CASES
 
 
 @pytest.mark.parametrize("bad", ["{", '{"case_id": 7}', '{"case_id": "c1"}'])
 def test_errors_are_those_of_this_machine(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, bad: str
+    score: Score, make_suite: MakeSuite, threads: Cluster, bad: str, out: Path
 ) -> None:
     cases: list[Any] = [case(f"c{number}") for number in range(3 * SHARD_CASES)]
     cases[SHARD_CASES + 9] = bad
@@ -63,39 +59,35 @@ def test_errors_are_those_of_this_machine(
     errors = []
     for cluster in (None, threads):
         with pytest.raises(InvalidInput) as caught:
-            score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=cluster)
+            score(suite, layout="compact", cluster=cluster)
         errors.append(caught.value.to_json())
-        assert not (tmp_path / "pack").exists()
+        assert not out.exists()
     assert errors[0] == errors[1]
 
 
-def test_no_more_tasks_are_given_than_can_be_held(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path
-) -> None:
+def test_no_more_tasks_are_given_than_can_be_held(score: Score, make_suite: MakeSuite) -> None:
     pool = _Counting()
     suite = make_suite(5 * SHARD_CASES)
-    score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=pool.cluster(1))
+    score(suite, layout="compact", cluster=pool.cluster(1))
     assert pool.most == 2
     assert pool.task_count == 5
 
 
-def test_other_versions_are_refused(make_suite: MakeSuite, config: RunConfig, tmp_path: Path) -> None:
+def test_other_versions_are_refused(score: Score, out: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         other = Cluster(pool, 1, {**VERSIONS, "orjson": "0.0.1", "python": "2.7.18"})
         with pytest.raises(NotEvaluable, match=r"orjson \S+ instead of 0.0.1, python \S+ instead of 2.7.18"):
-            score_suite(make_suite(3), POLICY, config, tmp_path / "pack", cluster=other)
-    assert not (tmp_path / "pack").exists()
+            score(3, cluster=other)
+    assert not out.exists()
 
 
-def test_a_lost_task_is_not_evaluable(make_suite: MakeSuite, config: RunConfig, tmp_path: Path) -> None:
+def test_a_lost_task_is_not_evaluable(score: Score) -> None:
     pool = _Counting(failing=lambda number: number == 1)
     with pytest.raises(NotEvaluable, match="cases 250 to 499 were not scored by the cluster: RuntimeError"):
-        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=pool.cluster(4))
+        score(600, cluster=pool.cluster(4))
 
 
-def test_a_cluster_that_returns_nothing_is_checked(
-    make_suite: MakeSuite, config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_returns_nothing_is_checked(score: Score, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "CHECK_SECONDS", 0.01)
 
     def check_alive() -> None:
@@ -104,22 +96,19 @@ def test_a_cluster_that_returns_nothing_is_checked(
     pool = _Silent()
     cluster = Cluster(pool, 1, VERSIONS, check_alive)
     with pytest.raises(NotEvaluable, match="the cluster is gone"):
-        score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=cluster)
+        score(600, cluster=cluster)
     assert [future.cancelled() for future in pool.futures] == [True, True]
 
 
 def test_a_cluster_without_workers_is_given_up_after_a_while() -> None:
     now = 0.0
     client = _Client(threads=[2, 0, OSError("gone"), 1, 0, 0])
-    watch = _DaskWatch(client, clock=lambda: now)
-    for _ in range(3):
-        watch.check_alive()
-        now += ALONE_SECONDS / 2
-    watch.check_alive()
-    watch.check_alive()
-    now += ALONE_SECONDS
+    check_alive = watch_of(client, clock=lambda: now)
+    for seconds in (20, 20, 15, 0, ALONE_SECONDS):
+        check_alive()
+        now += seconds
     with pytest.raises(NotEvaluable, match="no workers for 60 s"):
-        watch.check_alive()
+        check_alive()
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

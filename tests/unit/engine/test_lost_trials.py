@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from agent_eval.agents.recorder import Recorder
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import FailureKind
@@ -22,10 +20,9 @@ from agent_eval.http.retry import Patience
 from agent_eval.judges import BaseJudge, JudgeConfig
 from agent_eval.models.retries import Retries
 from agent_eval.storage.journal import Journal
-from agent_eval.suites.reader import SuiteSource
 from tests.unit.engine.agents import STILL, Answer, FakeAgent
 from tests.unit.engine.conftest import MakeSuite
-from tests.unit.engine.test_agent_run import results
+from tests.unit.engine.test_agent_run import Go, results
 
 DOWN = Answer(failure=FailureKind.INFRASTRUCTURE)
 
@@ -47,22 +44,21 @@ class Unsteady(BaseJudge[JudgeConfig]):
         return self.passed(case, "fine")
 
 
-def run(
-    suite: SuiteSource,
-    agent: FakeAgent,
-    journal: Path,
-    *,
-    judge: BaseJudge[JudgeConfig] | None = None,
-    on_progress: Callable[[RunProgress], None] = lambda _: None,
-    **more: Any,
-) -> Execution:
-    judges = [*JudgePlan(("policy", "execution")).load(), *([judge] if judge is not None else [])]
-    trial = TrialPlan(agent=agent, judges=judges, tools=CaseTools, clocks=STILL)
-    once = Retries(patience=Patience(attempts=1), wait=lambda _: False)
-    with Journal.resume(journal) or Journal.create(journal, {}) as found:
-        return execute(
-            suite, ExecutionPlan(trial=trial, retries=once, **more), found, on_progress=on_progress
-        )
+@pytest.fixture
+def go(make_suite: MakeSuite, tmp_path: Path) -> Go:
+    """Begins a run that tries each request once, or goes on with it."""
+
+    def run(
+        cases: Any, agent: FakeAgent, *, judge: BaseJudge[JudgeConfig] | None = None, **more: Any
+    ) -> Execution:
+        judges = [*JudgePlan(("policy", "execution")).load(), *([judge] if judge is not None else [])]
+        trial = TrialPlan(agent=agent, judges=judges, tools=CaseTools, clocks=STILL)
+        once = Retries(patience=Patience(attempts=1), wait=lambda _: False)
+        path = tmp_path / "j"
+        with Journal.resume(path) or Journal.create(path, {}) as found:
+            return execute(make_suite(cases), ExecutionPlan(trial=trial, retries=once, **more), found)
+
+    return run
 
 
 def down(times: int, *case_ids: str) -> FakeAgent:
@@ -86,29 +82,30 @@ OF_THE_AGENT = sorted(
 )
 
 
-def test_a_lost_trial_is_an_error_and_not_run_again(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_a_lost_trial_is_an_error_and_not_run_again(go: Go) -> None:
     agent = down(1, "c0")
-    done = run(make_suite(3), agent, tmp_path / "j")
+    done = go(3, agent)
     assert asked_for(agent) == ["c0", "c1", "c2"]
     assert (done.complete, done.progress.passed, done.progress.errors) == (True, 2, 1)
     assert results(done)["c0"].fault == "infrastructure"
 
 
 @pytest.mark.parametrize("kind", OF_THE_AGENT)
-def test_what_the_agent_failed_is_never_run_again(
-    make_suite: MakeSuite, tmp_path: Path, kind: FailureKind
-) -> None:
+def test_what_the_agent_failed_is_never_run_again(go: Go, kind: FailureKind) -> None:
     """Doing so would raise a rate p to p + (1 - p)p."""
     agent = FakeAgent(lambda task: Answer(failure=kind) if task.case.case_id == "c0" else Answer())
-    done = run(make_suite(2), agent, tmp_path / "j")
+    done = go(2, agent)
     assert asked_for(agent) == ["c0", "c1"]
-    assert (results(done)["c0"].outcome, results(done)["c0"].is_lost) == ("error", False)
+    failed, passed = results(done).values()
+    assert (failed.outcome, failed.is_lost, passed.outcome) == ("error", False, "passed")
+    assert kind in {verdict.failure for verdict in failed.verdicts}
+    assert done.progress.errors == 1
 
 
-def test_what_a_judge_failed_is_never_run_again(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_what_a_judge_failed_is_never_run_again(go: Go) -> None:
     agent = FakeAgent(lambda task: Answer(calls=("forbidden",)))
     judge = Unsteady(raises=9)
-    done = run(make_suite(2), agent, tmp_path / "j", judge=judge)
+    done = go(2, agent, judge=judge)
     assert (asked_for(agent), len(judge.seen)) == (["c0", "c1"], 2)
     assert {result.outcome for result in results(done).values()} == {"error"}
     assert not any(result.is_lost for result in results(done).values())
@@ -120,9 +117,9 @@ def down_from(number: int, until: int = 10**9) -> FakeAgent:
     return agent
 
 
-def test_an_outage_stops_the_run_and_keeps_what_is_there(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_an_outage_stops_the_run_and_keeps_what_is_there(go: Go) -> None:
     agent = down_from(10)
-    done = run(make_suite(40), agent, tmp_path / "j")
+    done = go(40, agent)
     assert len(agent.tasks) == 15
     assert (
         done.outage == done.stopped == ("5 trials in a row were lost to the infrastructure (the agent broke)")
@@ -130,28 +127,24 @@ def test_an_outage_stops_the_run_and_keeps_what_is_there(make_suite: MakeSuite, 
     assert (done.progress.done, done.progress.errors, done.complete) == (15, 5, False)
 
 
-def test_a_run_that_an_outage_stopped_goes_on_and_tries_the_lost_trials_again(
-    make_suite: MakeSuite, tmp_path: Path
-) -> None:
-    suite = make_suite(
-        [{"case_id": f"c{number}", "policy": {"forbidden_tools": ["x"]}} for number in range(40)]
-    )
-    run(suite, down_from(10), tmp_path / "j")
+def test_a_run_that_an_outage_stopped_goes_on_and_tries_the_lost_trials_again(go: Go) -> None:
+    suite = [{"case_id": f"c{number}", "policy": {"forbidden_tools": ["x"]}} for number in range(40)]
+    go(suite, down_from(10))
     again = FakeAgent(lambda _: Answer())
-    done = run(suite, again, tmp_path / "j")
+    done = go(suite, again)
     assert (done.complete, done.progress.passed, done.progress.errors) == (True, 40, 0)
     assert asked_for(again) == [f"c{number}" for number in range(10, 40)]
 
 
-def test_losses_that_are_not_in_a_row_are_no_outage(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_losses_that_are_not_in_a_row_are_no_outage(go: Go) -> None:
     lost = {f"c{number}" for number in range(40) if number % 5}
-    done = run(make_suite(40), down(1, *lost), tmp_path / "j")
+    done = go(40, down(1, *lost))
     assert (done.complete, done.outage, done.progress.errors) == (True, "", 32)
 
 
-def test_as_many_as_run_at_once_may_be_lost_together(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_as_many_as_run_at_once_may_be_lost_together(go: Go) -> None:
     agent = FakeAgent(lambda task: DOWN if task.case.case_id in ("c7", "c8") else Answer())
-    done = run(make_suite(20), agent, tmp_path / "j", parallel=8)
+    done = go(20, agent, parallel=8)
     assert (done.complete, done.outage) == (True, "")
 
 
@@ -194,16 +187,16 @@ class CutOff(FakeAgent):
         )
 
 
-def test_a_lost_trial_that_a_hard_judge_failed_is_not_replaced(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_a_lost_trial_that_a_hard_judge_failed_is_not_replaced(go: Go) -> None:
     agent = CutOff("send_mail")
-    done = run(make_suite(3), agent, tmp_path / "j", judge=Leaks())
+    done = go(3, agent, judge=Leaks())
     assert asked_for(agent) == ["c0", "c1", "c2"]
     kept = results(done)["c0"]
     assert (kept.fault, kept.outcome) == ("infrastructure", "error")
     assert [row.outcome for row in kept.verdicts if row.judge_id == "pii"] == ["failed"]
     assert (done.complete, done.progress.done, done.progress.errors) == (True, 3, 1)
     # Nor is it when the run goes on later.
-    again = run(make_suite(3), agent, tmp_path / "j", judge=Leaks())
+    again = go(3, agent, judge=Leaks())
     assert asked_for(agent) == ["c0", "c1", "c2"]
     assert (again.complete, again.progress.resumed) == (True, 3)
 
@@ -212,10 +205,10 @@ def test_a_lost_trial_that_a_hard_judge_failed_is_not_replaced(make_suite: MakeS
     ("calls", "strict"), [(("lookup",), False), ((), True)], ids=["every judge passed", "did nothing"]
 )
 def test_a_lost_trial_of_which_nothing_is_known_is_run_again_by_a_resumed_run(
-    make_suite: MakeSuite, tmp_path: Path, calls: tuple[str, ...], strict: bool
+    go: Go, calls: tuple[str, ...], strict: bool
 ) -> None:
     agent = CutOff(*calls)
-    first = run(make_suite(3), agent, tmp_path / "j", judge=Leaks(strict=strict))
+    first = go(3, agent, judge=Leaks(strict=strict))
     assert (asked_for(agent), first.progress.errors) == (["c0", "c1", "c2"], 1)
-    run(make_suite(3), agent, tmp_path / "j", judge=Leaks(strict=strict))
+    go(3, agent, judge=Leaks(strict=strict))
     assert asked_for(agent) == ["c0", "c1", "c2", "c0"]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent_eval.engine.journaled_suite import FinishedTrial
-from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.scheduler import Scheduler
 from agent_eval.engine.usage import NO_COSTS
 from agent_eval.errors import StorageError
 from agent_eval.models.retries import AdaptiveLimit, limit_of
@@ -52,10 +52,8 @@ class Bench:
         numbers: Iterable[int],
         do: Callable[[int], object] = lambda _: time.sleep(0.001),
         *,
-        places: int = 2,
-        may_start: Callable[[int], bool] | None = None,
-        adaptive: AdaptiveLimit | None = None,
         pool: ThreadPoolExecutor | None = None,
+        **options: Any,
     ) -> Scheduler:
         def trial(number: int) -> FinishedTrial | None:
             with self.lock:
@@ -73,15 +71,13 @@ class Bench:
         def start(number: int) -> Future[FinishedTrial | None]:
             return (pool or self.pool).submit(trial, number)
 
-        work = Work(
+        return Scheduler(
+            journal=self.journal,
             start=start,
             numbers=iter(numbers),
-            places=places,
-            may_start=may_start,
-            adaptive=adaptive,
             on_recorded=self.record,
+            **{"places": 2, **options},
         )
-        return Scheduler(work, self.journal)
 
     def record(self, done: FinishedTrial, offset: int) -> None:
         assert [*read_records(self.journal.path, [(offset, None)])] == [[done.number]], "it is on disk"

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
-from agent_eval.engine import JudgePlan, score_suite, shard
+from agent_eval.contracts import SHARD_CASES, Manifest, Outcome
+from agent_eval.engine import JudgePlan, shard
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
 from tests.extent import crossed
-from tests.unit.engine.conftest import MakeSuite, case
+from tests.unit.engine.conftest import MakeSuite, Score, case
 
-POLICY = JudgePlan(("policy",))
 PLUGINS = "tests.unit.engine.plugins"
 
 
@@ -31,15 +30,8 @@ def contents(root: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    """Where packs go; its parent holds nothing else."""
-    (tmp_path / "packs").mkdir()
-    return tmp_path / "packs" / "pack"
-
-
-def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
-    summary = score_suite(make_suite(14), POLICY, config, out)
+def test_every_case_is_judged_and_counted(score: Score, out: Path) -> None:
+    summary = score(14)
     assert (summary.total_cases, summary.passed_cases, summary.hard_fail_cases) == (14, 12, 2)
     assert summary.judge_counts["policy"].failed == 2
     assert summary.judge_counts["replay_contract"].passed == 14
@@ -51,20 +43,18 @@ def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConf
 
 @crossed(layout=["files", "compact"], name=["suite.jsonl", "suite.json"])
 def test_scoring_again_gives_the_same_bytes(
-    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any, name: str
+    score: Score, make_suite: MakeSuite, out: Path, layout: Any, name: str
 ) -> None:
     suite = make_suite(2 * SHARD_CASES + 17, name)
     for place in (out, out.with_name("again")):
-        score_suite(suite, POLICY, config, place, layout=layout)
+        score(suite, place=place, layout=layout)
     assert contents(out) == contents(out.with_name("again"))
     assert len(contents(out)) > 5
 
 
-def test_suites_of_any_format_give_the_same_cases(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
+def test_suites_of_any_format_give_the_same_cases(score: Score, make_suite: MakeSuite, out: Path) -> None:
     for name in ("a.json", "b.jsonl"):
-        score_suite(make_suite(5, name), POLICY, config, out.with_name(name[0]), layout="compact")
+        score(make_suite(5, name), place=out.with_name(name[0]), layout="compact")
     assert contents(out.with_name("a")) == contents(out.with_name("b"))
 
 
@@ -82,36 +72,32 @@ BROKEN: list[tuple[dict[int, Any], str]] = [
 
 @pytest.mark.parametrize("problem", BROKEN)
 def test_first_problem_in_suite_order_is_the_error(
-    make_suite: MakeSuite, config: RunConfig, out: Path, problem: tuple[dict[int, Any], str]
+    score: Score, out: Path, problem: tuple[dict[int, Any], str]
 ) -> None:
     changes, message = problem
     cases: list[Any] = [case(f"c{number}") for number in range(1000)]
     for position, broken in changes.items():
         cases[position] = broken
     with pytest.raises(InvalidInput) as caught:
-        score_suite(make_suite(cases), JudgePlan(("policy", "regex")), config, out, layout="compact")
+        score(cases, JudgePlan(("policy", "regex")), layout="compact")
     assert message in caught.value.message
     assert caught.value.details["file"] in caught.value.message
     assert caught.value.details["line"] == min(changes) + 2
     assert list(out.parent.iterdir()) == []
 
 
-def test_case_that_cannot_be_judged_is_named_with_its_field(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
+def test_case_that_cannot_be_judged_is_named_with_its_field(score: Score, make_suite: MakeSuite) -> None:
     suite = make_suite([case("a"), case("b", json_schema={"type": 7})], "suite.json")
     with pytest.raises(InvalidInput) as caught:
-        score_suite(suite, JudgePlan(("json_schema",)), config, out)
+        score(suite, JudgePlan(("json_schema",)))
     assert caught.value.message.startswith(f'{suite.path}: case "b": json_schema')
     assert {"case_id": "b", "field": "json_schema", "position": 1}.items() <= caught.value.details.items()
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
-def test_strange_ids_stay_inside_and_apart(
-    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any
-) -> None:
+def test_strange_ids_stay_inside_and_apart(score: Score, out: Path, layout: Any) -> None:
     ids = ["../../x", "CON", "x" * 300, "A", "a", "😀", "a/b", "a\\b", ".", "..", "\x00", " "]
-    score_suite(make_suite([case(name) for name in ids]), POLICY, config, out, layout=layout)
+    score([case(name) for name in ids], layout=layout)
     assert list(out.parent.iterdir()) == [out]
     rows = [json.loads(line) for line in (out / "run/index.jsonl").read_text().splitlines()]
     assert [row["case_id"] for row in rows] == ids
@@ -124,35 +110,31 @@ def test_strange_ids_stay_inside_and_apart(
 
 
 @pytest.mark.parametrize("name", ["empty.jsonl", "empty.json"])
-def test_empty_suite_measures_nothing(make_suite: MakeSuite, config: RunConfig, out: Path, name: str) -> None:
+def test_empty_suite_measures_nothing(score: Score, make_suite: MakeSuite, out: Path, name: str) -> None:
     with pytest.raises(NothingMeasured, match="no cases"):
-        score_suite(make_suite(0, name), POLICY, config, out)
+        score(make_suite(0, name))
     assert not out.exists()
 
 
-def test_unknown_judge_is_refused_before_anything_is_written(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
+def test_unknown_judge_is_refused_before_anything_is_written(score: Score, out: Path) -> None:
     with pytest.raises(InvalidInput, match="polcy"):
-        score_suite(make_suite(1), JudgePlan(("polcy",)), config, out)
+        score(1, JudgePlan(("polcy",)))
     assert list(out.parent.iterdir()) == []
 
 
-def test_plug_ins_can_be_forbidden(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+def test_plug_ins_can_be_forbidden(score: Score) -> None:
     forbidden = JudgePlan((f"{PLUGINS}:Plain",), allow_plugins=False)
     with pytest.raises(InvalidInput):
-        score_suite(make_suite(1), forbidden, config, out)
+        score(1, forbidden)
 
 
-def test_all_skipped_is_a_run_that_did_not_pass(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
-    summary = score_suite(make_suite(3), JudgePlan(("regex",)), config, out)
+def test_all_skipped_is_a_run_that_did_not_pass(score: Score) -> None:
+    summary = score(3, JudgePlan(("regex",)))
     assert (summary.skipped_cases, summary.passed_cases, summary.pass_rate) == (3, 0, 0.0)
 
 
-def test_verdict_that_json_cannot_hold_is_an_error_of_its_judge(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
-    summary = score_suite(make_suite(3), plan("NotJson"), config, out, layout="compact")
+def test_verdict_that_json_cannot_hold_is_an_error_of_its_judge(score: Score, out: Path) -> None:
+    summary = score(3, plan("NotJson"), layout="compact")
     assert (summary.error_cases, summary.passed_cases) == (1, 2)
     results = [json.loads(line) for line in (out / "cases/verdicts-00000.jsonl").read_text().splitlines()]
     assert results[1]["outcome"] == Outcome.ERROR.value
@@ -163,60 +145,54 @@ def test_verdict_that_json_cannot_hold_is_an_error_of_its_judge(
 
 @pytest.mark.parametrize("name", ["suite.json", "suite.jsonl"])
 def test_evidence_is_what_was_read_not_what_a_judge_left_of_it(
-    make_suite: MakeSuite, config: RunConfig, out: Path, name: str
+    score: Score, make_suite: MakeSuite, out: Path, name: str
 ) -> None:
     suite = make_suite(2, name)
-    score_suite(suite, plan("Plain"), config, out, layout="compact")
+    score(suite, plan("Plain"), layout="compact")
     meddled = out.with_name("meddled")
-    score_suite(suite, plan("Meddling"), config, meddled, layout="compact")
+    score(suite, plan("Meddling"), place=meddled, layout="compact")
     for path in ("run/index.jsonl", "cases/trajectories-00000.jsonl"):
         assert (out / path).read_bytes() == (meddled / path).read_bytes()
 
 
-def test_verdict_that_cannot_be_read_is_an_error_of_its_judge(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
-    summary = score_suite(make_suite(3), plan("Poisoned"), config, out)
+def test_verdict_that_cannot_be_read_is_an_error_of_its_judge(score: Score) -> None:
+    summary = score(3, plan("Poisoned"))
     assert (summary.error_cases, summary.judge_counts["poisoned"].error) == (3, 3)
 
 
-def test_out_of_memory_is_not_evaluable(
-    make_suite: MakeSuite, config: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_is_not_evaluable(score: Score, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def index_row(*case: Any) -> Any:
         raise MemoryError
 
     monkeypatch.setattr(shard, "index_row", index_row)
     with pytest.raises(NotEvaluable, match="out of memory while scoring cases 0 to 2"):
-        score_suite(make_suite(3), POLICY, config, out)
+        score(3)
     assert list(out.parent.iterdir()) == []
 
 
-def test_pack_is_replaced_and_anything_else_is_not(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
-    score_suite(make_suite(3), POLICY, config, out)
-    score_suite(make_suite(5), POLICY, config, out)
+def test_pack_is_replaced_and_anything_else_is_not(score: Score, out: Path) -> None:
+    score(3)
+    score(5)
     assert json.loads((out / "run/summary.json").read_text())["total_cases"] == 5
     before = contents(out)
     with pytest.raises(InvalidInput):
-        score_suite(make_suite(["garbage"]), POLICY, config, out)
+        score(["garbage"])
     (out / "mine.txt").write_text("mine")
     with pytest.raises(UsageError):
-        score_suite(make_suite(3), POLICY, config, out)
+        score(3)
     assert contents(out) == {**before, "mine.txt": b"mine"}
 
 
-def test_unwritable_place_is_a_storage_error(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+def test_unwritable_place_is_a_storage_error(score: Score, out: Path) -> None:
     out.write_text("a file where a directory is needed")
     with pytest.raises(StorageError) as caught:
-        score_suite(make_suite(3), POLICY, config, out / "pack")
+        score(3, place=out / "pack")
     assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_full_disk_is_a_storage_error_and_leaves_nothing(
-    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any
+    score: Score, make_suite: MakeSuite, out: Path, layout: Any
 ) -> None:
     cases = [case(f"c{number}", input="x" * (3_000_000 if number == 600 else 9)) for number in range(700)]
     suite = make_suite(cases)
@@ -225,7 +201,7 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
     try:
         with pytest.raises(StorageError) as caught:
-            score_suite(suite, POLICY, config, out, layout=layout)
+            score(suite, layout=layout)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.exit_code == 4
@@ -233,10 +209,10 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
     assert list(out.parent.iterdir()) == []
 
 
-def test_progress_counts_up_to_all(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
+def test_progress_counts_up_to_all(score: Score, make_suite: MakeSuite) -> None:
     seen: list[RunProgress] = []
     suite = make_suite(4 * SHARD_CASES + 1)
-    score_suite(suite, POLICY, config, out, layout="compact", on_progress=seen.append)
+    score(suite, layout="compact", on_progress=seen.append)
     done = [progress.done for progress in seen]
     assert done == sorted(done)
     last, total = seen[-1], 4 * SHARD_CASES + 1
@@ -244,11 +220,9 @@ def test_progress_counts_up_to_all(make_suite: MakeSuite, config: RunConfig, out
     assert last.failed == len(range(3, total, 7))
 
 
-def test_suite_that_changes_meanwhile_is_not_evaluated(
-    make_suite: MakeSuite, config: RunConfig, out: Path
-) -> None:
+def test_suite_that_changes_meanwhile_is_not_evaluated(score: Score, make_suite: MakeSuite) -> None:
     suite = make_suite(3)
     changed: SuiteSource = make_suite(4)
     assert changed.path == suite.path
     with pytest.raises(NotEvaluable, match="changed while"):
-        score_suite(suite, POLICY, config, out)
+        score(suite)

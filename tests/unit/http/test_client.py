@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -40,14 +40,16 @@ class Server(JsonServer):
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[], Server]]:
-    with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(Server())
+def server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture
-def server(serve: Callable[[], Server]) -> Server:
-    return serve()
+def elsewhere() -> Iterator[Server]:
+    """A server of another origin."""
+    with Server() as running:
+        yield running
 
 
 class Waits(list[float]):
@@ -194,15 +196,12 @@ def test_request__nobody_listening_names_host_and_path_but_no_query(server: Serv
     assert "hidden" not in json.dumps(caught.value.to_json())
 
 
-def test_redirect__to_another_origin_goes_without_credentials(
-    serve: Callable[[], Server], server: Server
-) -> None:
-    storage = serve()
-    storage.answers = [(200, {}, b"zip")]
-    server.answers = [(302, {"Location": f"{storage.url}/blob?sig=1"}, b"")]
+def test_redirect__to_another_origin_goes_without_credentials(elsewhere: Server, server: Server) -> None:
+    elsewhere.answers = [(200, {}, b"zip")]
+    server.answers = [(302, {"Location": f"{elsewhere.url}/blob?sig=1"}, b"")]
     answer = session_to(server).request("GET", "/zip", params={"page": 1})
     assert answer.body == b"zip"
-    assert storage.seen == [("GET", "/blob?sig=1", None, b"")]
+    assert elsewhere.seen == [("GET", "/blob?sig=1", None, b"")]
 
 
 def test_redirect__within_the_origin_keeps_credentials(server: Server) -> None:
@@ -211,13 +210,11 @@ def test_redirect__within_the_origin_keeps_credentials(server: Server) -> None:
     assert server.seen[1][1:3] == ("/repositories/1", f"Bearer {SECRET}")
 
 
-def test_redirect__a_limit_of_another_host_is_none_of_the_services(
-    server: Server, serve: Callable[[], Server]
-) -> None:
-    storage, waits = serve(), Waits()
-    storage.answers = [(429, {"Retry-After": "600"}, b"")]
+def test_redirect__a_limit_of_another_host_is_none_of_the_services(server: Server, elsewhere: Server) -> None:
+    waits = Waits()
+    elsewhere.answers = [(429, {"Retry-After": "600"}, b"")]
     server.answers = [
-        (302, {"Location": f"{storage.url}/blob"}, b""),
+        (302, {"Location": f"{elsewhere.url}/blob"}, b""),
         (429, {"Retry-After": "1"}, b""),
         (200, {}, b"{}"),
     ]
@@ -230,35 +227,30 @@ def test_redirect__a_limit_of_another_host_is_none_of_the_services(
 
 @pytest.mark.parametrize("status", [403, 404, 429, 503])
 def test_redirect__the_error_names_the_host_that_refused(
-    server: Server, serve: Callable[[], Server], status: int
+    server: Server, elsewhere: Server, status: int
 ) -> None:
-    storage = serve()
-    storage.answers = [(status, {"Retry-After": "600"}, b"")]
-    server.answers = [(302, {"Location": f"{storage.url}/blob?sig=1"}, b"")]
+    elsewhere.answers = [(status, {"Retry-After": "600"}, b"")]
+    server.answers = [(302, {"Location": f"{elsewhere.url}/blob?sig=1"}, b"")]
     with pytest.raises(HttpError) as caught:
         session_to(server).request("GET", "/zip")
-    host = storage.url.removeprefix("http://")
+    host = elsewhere.url.removeprefix("http://")
     assert caught.value.redirected_to == host == caught.value.details["host"]
     assert host in caught.value.message
     assert "sig=" not in caught.value.message
 
 
-def test_redirect__a_failed_download_starts_again_at_the_beginning(
-    serve: Callable[[], Server], server: Server
-) -> None:
-    storage = serve()
-    storage.answers = [(503, {}, b""), (200, {}, b"zip")]
-    server.answers = [(302, {"Location": f"{storage.url}/blob"}, b"")]
+def test_redirect__a_failed_download_starts_again_at_the_beginning(elsewhere: Server, server: Server) -> None:
+    elsewhere.answers = [(503, {}, b""), (200, {}, b"zip")]
+    server.answers = [(302, {"Location": f"{elsewhere.url}/blob"}, b"")]
     assert session_to(server).request("GET", "/zip").body == b"zip"
     assert len(server.seen) == 2  # an address that is valid for a minute is asked for anew
 
 
-def test_redirect__a_change_is_not_carried_elsewhere(serve: Callable[[], Server], server: Server) -> None:
-    other = serve()
-    server.answers = [(307, {"Location": f"{other.url}/x"}, b"")]
+def test_redirect__a_change_is_not_carried_elsewhere(elsewhere: Server, server: Server) -> None:
+    server.answers = [(307, {"Location": f"{elsewhere.url}/x"}, b"")]
     with pytest.raises(RefusedRedirect):
         session_to(server).request("PATCH", "/x", json={})
-    assert other.seen == []
+    assert elsewhere.seen == []
 
 
 def test_redirect__of_a_change_within_the_origin_keeps_its_body(server: Server) -> None:
@@ -313,9 +305,12 @@ def test_answer__beyond_the_cap_is_refused(server: Server, answer: Any) -> None:
 
 
 def test_pages__follow_the_link_header_up_to_the_bound(server: Server) -> None:
-    more = {"Link": '<{self}/x?page=2>; rel="next", <{self}/x?page=9>; rel="last"'}
-    server.answers = [(200, more, b"1"), (200, more, b"2"), (200, {}, b"3")]
+    links = '<{self}/x?page=0>; rel="prev", <{self}/x?page=2>; rel="next", <{self}/x?page=9>; rel="last"'
+    more = {"Link": links}
+    last = {"Link": '<{self}/x?page=9>; rel="last"'}
+    server.answers = [(200, more, b"1"), (200, more, b"2"), (200, last, b"3")]
     assert [page.body for page in session_to(server).pages("/x", max_pages=9)] == [b"1", b"2", b"3"]
+    assert [path for _, path, *_ in server.seen] == ["/x", "/x?page=2", "/x?page=2"]
     server.answers = [(200, more, b"1")]
     assert len(list(session_to(server).pages("/x", max_pages=4))) == 4
 
@@ -331,14 +326,13 @@ def test_pages__do_not_leave_the_origin(server: Server, link: str) -> None:
     "odd", ["http://{home}\\@{other}/x", "http://{other}#@{home}/x", "//{other}\\.{home}/x"]
 )
 def test_redirect__an_address_that_can_be_read_in_two_ways_gets_no_credentials(
-    serve: Callable[[], Server], server: Server, odd: str
+    elsewhere: Server, server: Server, odd: str
 ) -> None:
-    other = serve()
-    places = {"home": server.url.removeprefix("http://"), "other": other.url.removeprefix("http://")}
+    places = {"home": server.url.removeprefix("http://"), "other": elsewhere.url.removeprefix("http://")}
     server.answers = [(302, {"Location": odd.format(**places)}, b""), (200, {}, b"{}")]
     with contextlib.suppress(HttpError):
         session_to(server).request("GET", "/x")
-    assert [row[2] for row in other.seen] in ([], [None])
+    assert [row[2] for row in elsewhere.seen] in ([], [None])
 
 
 def test_secrets__appear_in_no_repr_and_no_error(server: Server) -> None:

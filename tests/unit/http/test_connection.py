@@ -122,14 +122,6 @@ def test_a_kept_connection_that_the_server_has_closed_is_replaced_before_anythin
         assert server.connections == 2
 
 
-def test_a_connection_is_not_kept_when_the_server_says_so() -> None:
-    with RawServer(in_turn(lambda peer: peer.answer(b"{}", "Connection: close"))) as server:
-        session = session_to(server.url)
-        for _ in range(2):
-            assert session.request("GET", "/x").body == b"{}"
-        assert server.connections == 2
-
-
 @pytest.mark.parametrize("late", [False, True])
 def test_what_nothing_asked_for_is_no_answer_to_the_next_request(late: bool) -> None:
     read, sent = threading.Event(), threading.Event()
@@ -164,13 +156,6 @@ def test_a_post_that_found_no_one_listening_was_not_carried_out_and_is_tried_aga
     assert len(waits) == 2
 
 
-def test_an_answer_in_chunks_is_put_together() -> None:
-    chunks = b"3\r\nabc\r\n4;note=x\r\ndefg\r\n0\r\nTrailer: y\r\n\r\n"
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with RawServer(sending(head + chunks[:5], chunks[5:13], chunks[13:])) as server:
-        assert get(server).body == b"abcdefg"
-
-
 @pytest.mark.parametrize("framing", ["chunked", "length", "until closed"])
 @pytest.mark.parametrize("packed", [gzip.compress(b"abc" * 50_000, mtime=0), zlib.compress(b"abc" * 50_000)])
 def test_a_packed_answer_is_unpacked(framing: str, packed: bytes) -> None:
@@ -189,10 +174,7 @@ def test_a_packed_answer_is_unpacked(framing: str, packed: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "data", "body"),
-    [
-        ("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"),
-        ("br", b"\x01\x02", b"\x01\x02"),
-    ],
+    [("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), ("br", b"\x01\x02", b"\x01\x02")],
     ids=["several members", "unknown"],
 )
 def test_other_encodings_of_an_answer(encoding: str, data: bytes, body: bytes) -> None:
@@ -359,12 +341,6 @@ def test_ctrl_c_in_the_middle_of_an_answer_leaves_nothing_for_the_next_request(
                 session.request("GET", "/x")
         assert session.request("GET", "/x").body == b"first"
         assert server.connections == 2
-
-
-def test_fields_that_come_several_times_are_a_list() -> None:
-    more = ("X-Note: one", "x-note: two")
-    with RawServer(in_turn(lambda peer: peer.answer(b"", *more))) as server:
-        assert get(server).headers["x-note"] == "one, two"
 
 
 def test_a_cookie_is_not_sent_back() -> None:

@@ -87,19 +87,6 @@ def test_backoff__stays_between_half_and_all_of_the_doubled_wait(attempt: int, c
 
 
 @pytest.mark.parametrize(
-    ("link", "expected"),
-    [
-        ('<https://a/x?page=2>; rel="next"', "https://a/x?page=2"),
-        ('<https://a/1>; rel="prev", <https://a/3>; rel="next"', "https://a/3"),
-        ('<https://a/9>; rel="last"', None),
-        ("", None),
-    ],
-)
-def test_next_url(link: str, expected: str | None) -> None:
-    assert Answer(200, {"link": link}, b"").next_url == expected
-
-
-@pytest.mark.parametrize(
     ("body", "said"),
     [
         (b'{"message": "Not\\n Found.", "status": "404"}', "Not Found"),

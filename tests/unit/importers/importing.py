@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agent_eval.contracts import Case
+from agent_eval.contracts import Case, Trace
 from agent_eval.errors import FailureKind, InvalidInput, NothingMeasured
 from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.judges.builtin.replay_contract import ReplayContractJudge
@@ -41,6 +41,17 @@ class Result:
             for case in self.cases
             for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", [])))
         ]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Number of calls, results and messages."""
+        return len(self.of("tool_call")), len(self.of("tool_result")), len(self.of("message"))
+
+    @property
+    def pairs(self) -> list[Any]:
+        """The calls of every trace with their results."""
+        traces = [Trace(Case.model_validate({"case_id": "a", "trace": trace}).trace) for trace in self.traces]
+        return [pair for trace in traces for pair in trace.calls]
 
     def of(self, kind: str, actor: str | None = None) -> list[dict[str, Any]]:
         """The events of a type, and of an actor."""

@@ -1,10 +1,13 @@
-"""Damaged and hostile exports: an error or a diagnostic, never a traceback, never a silent loss."""
+"""Damaged, hostile and large exports: an error or a diagnostic, never a traceback or a silent loss."""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from agent_eval.errors import AgentEvalError
 from agent_eval.importers.catalog import Family, names_of
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
+from tests.e2e.program import unmeasured
 from tests.extent import amount
 from tests.unit.importers.importing import FAMILIES
 from tests.unit.importers.importing import FIXTURES as ADAPTERS
@@ -170,3 +174,41 @@ def test_empty_content_makes_no_message(tmp_path):
     read_chat(tmp_path, *({"role": "assistant", "content": content} for content in ("", [], None)))
     (case,) = load_suite(tmp_path / "out.jsonl").cases
     assert [event.content for event in case.trace] == ["Go", "Done."]
+
+
+# Memory does not grow with the input.
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from agent_eval.operations.import_traces import ImportRequest, import_traces
+imported = import_traces(ImportRequest((Path(sys.argv[1]),), Path(sys.argv[2]), "provider"))
+print(imported.totals.cases, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def write(path: Path, size: int) -> int:
+    """Write exchanges of Chat Completions until the file has `size` bytes; returns how many."""
+    number = 0
+    with path.open("w", encoding="utf-8") as file:
+        while file.tell() < size:
+            messages = [{"role": "user", "content": f"{number} {'where is my order? ' * 200}"}]
+            file.write(json.dumps(chat_with(messages, content="No." * 400)) + "\n")
+            number += 1
+    return number
+
+
+def peak_kib(home: Path, size: int) -> int:
+    source = home / "dump.jsonl"
+    number = write(source, size)
+    command = [sys.executable, "-c", MEASURE, str(source), str(home / "out.jsonl")]
+    done = subprocess.run(command, env=unmeasured(os.environ), capture_output=True, text=True, check=True)
+    cases, peak = map(int, done.stdout.split())
+    assert cases == number
+    return peak
+
+
+@pytest.mark.parametrize("mebibytes", [9, pytest.param(65, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_file(mebibytes: int, tmp_path: Path) -> None:
+    small, large = peak_kib(tmp_path, 1 << 20), peak_kib(tmp_path, mebibytes << 20)
+    assert large - small < 4 << 10, f"{mebibytes - 1} MiB more took more than 4"

@@ -258,6 +258,9 @@ READ: dict[str, Row] = {
         lambda case: (summary(case), usage(case)["output_tokens"], case.trace[0].stop_reason),
         ([("message", "Hello")], 2, "stop"),
     ),
+    "a stream beside its request is the answer": (
+        [{**ONE, "response": stream(chunk({"content": "Hi"}, "stop"), "[DONE]")}], summary, [GO, HI],
+    ),
     "what a record says beside its request is kept": (
         [{**chat(says("Hi")), "latency_ms": 640, "user": "u1", "metadata": {"ticket": 7}, "status": 200}],
         lambda case: (case.trace[-1].latency_ms, case.metadata["imported"]["record"]),

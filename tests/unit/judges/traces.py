@@ -80,8 +80,8 @@ class Row:
     def __init__(
         self,
         title: str,
-        *events: Events,
         gives: str,
+        *events: Events,
         has: str = "",
         refs: list[int] | None = None,
         score: float | None = None,

@@ -323,6 +323,8 @@ def openai(message: Any) -> dict[str, Any]:
     [
         ("openai", openai({"content": None, "refusal": "No."}), Finish.REFUSED, "No."),
         ("openai", openai({"content": [{"type": "refusal", "refusal": "No."}]}), Finish.REFUSED, "No."),
+        ("openai", openai({"content": "Well.", "refusal": "No."}), Finish.REFUSED, "Well."),
+        ("openai", openai({"content": [{"text": "It is "}, {"text": "lost."}]}), Finish.ENDED, "It is lost."),
         ("openai", openai({"content": ""}), Finish.ENDED, ""),
         ("openai", openai({"content": None}), Finish.ENDED, ""),
         ("openai", openai({"content": [{"type": "text", "text": "{}"}]}), Finish.ENDED, "{}"),

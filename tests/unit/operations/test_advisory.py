@@ -81,16 +81,8 @@ def test_they_are_in_the_evidence_without_its_secrets_and_on_the_screen(change: 
 
 def test_what_is_no_finding_in_a_pack_is_left_out() -> None:
     good = {"judge_id": "mine", "outcome": "failed", "reason": "no"}
-    for stated in (
-        None,
-        3,
-        "x",
-        {},
-        [None, 3],
-        [{**good, "outcome": "wonderful"}],
-        [{**good, "reason": 3}],
-        [{}],
-    ):
+    wrong = [{**good, "outcome": "wonderful"}], [{**good, "reason": 3}], [{}]
+    for stated in (None, 3, "x", {}, [None, 3], *wrong):
         assert advisory_in([{"evidence": {"advisory": stated}}]) == []  # type: ignore[list-item, typeddict-item]
 
 

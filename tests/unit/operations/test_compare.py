@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 
 from agent_eval.config.spec import Judging, Output, RunSpec
-from agent_eval.contracts.policy import Preset
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.archive import write_bundle
-from agent_eval.operations.compare import PackSources, compare_packs
+from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.gate import Rules, decide_on
 from agent_eval.operations.report_material import material_of
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite
 
-PRESETS: tuple[Preset, ...] = ("pull-request", "release")
 ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
 
 
@@ -101,20 +99,3 @@ def test_cases_that_only_their_ids_tell_apart_are_compared(
     assert ("run-9" in shown.case_ids()) == (pairs is not None)
     changes = {change.case_id: change for change in comparison.behaviour_changes}
     assert all(changes[name].baseline_calls == ["lookup"] for name in regressed)
-
-
-def test_a_decision_that_waits_for_more_evidence_has_an_exit_code_of_its_own(
-    packs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    out = tmp_path / "comparison.json"
-    compare_packs(packs[0], packs[0], out=out, environ=ENVIRON)
-    codes = {
-        preset: decide_on(
-            out,
-            Rules.stated({}, preset=preset),
-            packs=PackSources(str(packs[0]), packs[0]),
-            environ=ENVIRON,
-        ).exit_code
-        for preset in PRESETS
-    }
-    assert codes == {"pull-request": ExitCode.OK, "release": ExitCode.INCONCLUSIVE}

@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from agent_eval.errors import InvalidInput
-from agent_eval.operations.conformance import check_contracts
+from agent_eval.operations.conformance import check_suites
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SUITES, ADAPTERS = FIXTURES / "schema_backcompat", FIXTURES / "adapters"
@@ -25,34 +25,32 @@ def adapters(tmp_path: Path) -> Path:
     return target.parent
 
 
-def test_suites_of_every_version_are_read_and_migrated(adapters):
-    check = check_contracts(SUITES, adapters, 0)
-    assert [suite for suite in check.suites.checks if suite.problems] == []
-    assert (check.suites.missing, check.passed) == ((), True)
+def test_suites_of_every_version_are_read_and_migrated():
+    check = check_suites(SUITES)
+    assert [suite for suite in check.checks if suite.problems] == []
+    assert (check.missing, check.passed) == ((), True)
 
 
-def test_a_version_without_a_suite_is_missing(adapters, tmp_path):
+def test_a_version_without_a_suite_is_missing(tmp_path):
     shutil.copytree(SUITES, tmp_path / "suites")
     (tmp_path / "suites" / "suite-1.0.0.json").unlink()
-    check = check_contracts(tmp_path / "suites", adapters, 0)
-    assert check.suites.missing == ("no suite of schema version 1.0.0",)
-    assert not check.passed
+    check = check_suites(tmp_path / "suites")
+    assert (check.missing, check.passed) == (("no suite of schema version 1.0.0",), False)
 
 
-def test_a_suite_that_is_not_valid_fails(adapters, tmp_path):
+def test_a_suite_that_is_not_valid_fails(tmp_path):
     shutil.copytree(SUITES, tmp_path / "suites")
     broken = tmp_path / "suites" / "suite-1.0.0.json"
     suite = json.loads(broken.read_text())
     suite["cases"][0]["case_id"] = 7
     broken.write_text(json.dumps(suite))
-    checks = check_contracts(tmp_path / "suites", adapters, 0).suites.checks
-    (failed,) = [suite for suite in checks if suite.problems]
+    (failed,) = [suite for suite in check_suites(tmp_path / "suites").checks if suite.problems]
     assert "case_id must be a string" in failed.problems[0]
 
 
-def test_a_directory_that_is_missing_is_refused(adapters, tmp_path):
+def test_a_directory_that_is_missing_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="no such directory"):
-        check_contracts(tmp_path / "nowhere", adapters, 0)
+        check_suites(tmp_path / "nowhere")
 
 
 def command(adapters: Path, minimum: int) -> list[str]:

@@ -138,9 +138,10 @@ def test_a_release_of_another_dataset_is_refused(tmp_path: Path, cli: Shell) -> 
 
 def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> None:
     alone = pack_of(tmp_path / "alone", 0, 1)
-    error = cli.error("drift", str(alone), *release_of(tmp_path))
-    assert error["message"].endswith("has no history.")
-    assert "on the base branch" in error["details"]["remedy"]
+    for command in (("drift", str(alone), *release_of(tmp_path)), ("history", str(alone))):
+        error = cli.error(*command)
+        assert error["message"].endswith("has no history.")
+        assert "on the base branch" in error["details"]["remedy"]
 
 
 def test_a_history_that_came_from_another_pack_is_refused(tmp_path: Path, cli: Shell) -> None:

@@ -11,7 +11,7 @@ import pytest
 from agent_eval.cli.main import main
 from agent_eval.config.spec import Judging, LlmSpec, Output, RunSpec
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.operations.judge_agreement import judge_agreement
+from agent_eval.operations.judge_agreement import agreement_text, judge_agreement
 from agent_eval.operations.run import run_suite
 
 CRITERION = "The agent refunds the order."
@@ -63,8 +63,8 @@ def write_labels(
 
 
 def test_the_first_figure_is_how_often_a_red_is_right(files: dict[str, Path]):
-    agreement = judge_agreement([files["pack"]], write_labels(files["labels"], errors=2))
-    (row,) = agreement.record["criteria"]
+    record = judge_agreement([files["pack"]], write_labels(files["labels"], errors=2))
+    (row,), lines = record["criteria"], list(agreement_text(record))
     assert row["right_when_failed"] == {"right": 28, "of": 30, "value": 0.9333, "interval": [0.7868, 0.9815]}
     assert row["confusion"] == {
         "both_passed": 30,
@@ -74,16 +74,14 @@ def test_the_first_figure_is_how_often_a_red_is_right(files: dict[str, Path]):
     }
     assert row["judged"] == {"passed": 40, "failed": 40, "neither": 0}
     assert [item["case_id"] for item in row["disagreements"]] == ["c40", "c41"]
-    assert "  When it says failed, it is right in 28 of 30 cases (at least 79%)." in agreement.lines
-    assert any(
-        "Read c40, trial 0: human passed, judge failed: It failed." in line for line in agreement.lines
-    )
+    assert "  When it says failed, it is right in 28 of 30 cases (at least 79%)." in lines
+    assert any("Read c40, trial 0: human passed, judge failed: It failed." in line for line in lines)
 
 
 def test_it_says_how_many_labels_are_missing(files: dict[str, Path]):
-    agreement = judge_agreement([files["pack"]], write_labels(files["labels"], each=25))
-    assert agreement.record["criteria"][0]["labels_wanted"] == {"failed": 5, "passed": 5}
-    assert any("5 more labelled cases of those judged failed" in line for line in agreement.lines)
+    record = judge_agreement([files["pack"]], write_labels(files["labels"], each=25))
+    assert record["criteria"][0]["labels_wanted"] == {"failed": 5, "passed": 5}
+    assert any("5 more labelled cases of those judged failed" in line for line in agreement_text(record))
 
 
 def test_a_criterion_counts_once_it_has_earned_it_for_exactly_this_judge(
@@ -108,9 +106,9 @@ def test_too_many_errors_or_labels_that_were_not_drawn_do_not_earn_it(
     files: dict[str, Path], errors: int, drawn: str, blocks: bool
 ):
     labels = write_labels(files["labels"], errors=errors, drawn=drawn)
-    agreement = judge_agreement([files["pack"]], labels)
-    assert agreement.record["criteria"][0]["blocking"] is blocks
-    assert any("not drawn at random" in line for line in agreement.lines) is (drawn == "other")
+    record = judge_agreement([files["pack"]], labels)
+    assert record["criteria"][0]["blocking"] is blocks
+    assert any("not drawn at random" in line for line in agreement_text(record)) is (drawn == "other")
 
 
 def test_trials_of_a_case_are_no_further_cases(files: dict[str, Path], tmp_path: Path):
@@ -129,7 +127,7 @@ def test_trials_of_a_case_are_no_further_cases(files: dict[str, Path], tmp_path:
     (tmp_path / "labels.json").write_text(
         json.dumps({"kind": "judge_labels", "drawn": "random", "labels": labels})
     )
-    (row,) = judge_agreement([tmp_path / "pack"], tmp_path / "labels.json").record["criteria"]
+    (row,) = judge_agreement([tmp_path / "pack"], tmp_path / "labels.json")["criteria"]
     assert (row["cases"], row["blocking"], row["right_when_failed"]["of"]) == (6, False, 3)
     assert row["right_when_failed"]["interval"][0] < 0.65
     assert row["labels_wanted"]["failed"] == 27
@@ -140,7 +138,7 @@ def test_two_people_on_the_same_conversations_show_how_far_people_agree(files: d
     value = json.loads(path.read_text())
     value["labels"] += [{**label, "by": "bob"} for label in value["labels"]]
     path.write_text(json.dumps(value))
-    (row,) = judge_agreement([files["pack"]], path).record["criteria"]
+    (row,) = judge_agreement([files["pack"]], path)["criteria"]
     assert (row["human_kappa"], sum(row["confusion"].values())) == (1.0, 6)
 
 

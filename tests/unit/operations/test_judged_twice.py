@@ -47,6 +47,12 @@ def found() -> Comparison:
     return compared(before, now, generated_at="2026-01-14T10:00:00+00:00")
 
 
+def counted() -> Counts:
+    before, now = open_pack(Path("before")), open_pack(Path("now"))
+    main = record_of(before)
+    return counts_of(now, before, main=[main], newest=main)
+
+
 def answer(case_id: str, output: str, *patterns: str, **fields: Any) -> dict[str, Any]:
     return make_case(case_id, output=output, regex_patterns=list(patterns), **fields)
 
@@ -103,13 +109,11 @@ def test_an_added_judge_judges_the_baseline_too() -> None:
     judged("now", answer("a", "done", "done", **rules), judges=("regex", "policy"))
     comparison = found()
     assert comparison.regressed_case_ids == []
-    assert comparison.metrics["pass_rate"].to_json() == {
-        "name": "pass_rate",
-        "baseline": 0.0,
-        "candidate": 0.0,
-        "delta": 0.0,
-    }
-    assert comparison.new_expectations == {}
+    rate = comparison.metrics["pass_rate"]
+    assert (rate.baseline, rate.candidate, comparison.new_expectations) == (0.0, 0.0, {})
+    counts = counted()
+    assert counts.baseline is not None
+    assert counts.baseline.cases["a"].failing == {"policy": 1}
 
 
 def tokens(case_id: str, output_tokens: int) -> dict[str, Any]:
@@ -210,12 +214,6 @@ def test_what_the_agent_did_stays_with_its_trace() -> None:
     assert comparison.new_expectations == {}
 
 
-def counted() -> Counts:
-    before, now = open_pack(Path("before")), open_pack(Path("now"))
-    main = record_of(before)
-    return counts_of(now, before, main=[main], newest=main)
-
-
 def test_a_case_that_expects_something_else_counts_as_it_is_judged_now() -> None:
     judged("before", answer("a", "done", "."), answer("b", "done", "."))
     judged("now", answer("a", "done", "perfect"), answer("b", "done", "."))
@@ -224,15 +222,6 @@ def test_a_case_that_expects_something_else_counts_as_it_is_judged_now() -> None
     assert (counts.baseline.cases["a"].passed, counts.baseline.cases["b"].passed) == (0, 1)
     assert counts.baseline.cases["a"].definition == counts.own.cases["a"].definition
     assert counts.main[0].cases["a"].passed == 1
-
-
-def test_an_added_judge_counts_in_the_baseline_too() -> None:
-    rules = {"policy": {"forbidden_tools": ["lookup"]}}
-    judged("before", answer("a", "done", "done", **rules))
-    judged("now", answer("a", "done", "done", **rules), judges=("regex", "policy"))
-    counts = counted()
-    assert counts.baseline is not None
-    assert counts.baseline.cases["a"].failing == {"policy": 1}
 
 
 def test_a_renamed_case_keeps_its_history() -> None:

@@ -170,14 +170,8 @@ def test_the_key_is_in_no_output(place: str, suite: Path, tmp_path: Path):
     ruling = {"reasoning": f"The key is {KEY}.", "evidence": [], "verdict": "passed"}
     refused = json.dumps({"error": {"message": f"invalid key {KEY}"}}).encode()
     with FakeOpenAi(Step(text=json.dumps(ruling)), Step(status=401, body=refused)) as server:
-        spec = spec_of(
-            suite,
-            tmp_path / "run",
-            provider="openai",
-            base_url=server.base_url,
-            cassette=tmp_path / "cassette.json",
-            **llm,
-        )
+        llm |= {"provider": "openai", "base_url": server.base_url}
+        spec = spec_of(suite, tmp_path / "run", cassette=tmp_path / "cassette.json", **llm)
         run_suite(spec, environ=environ)
         assert KEY in str(server.authorizations)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -46,11 +46,8 @@ def test_what_the_command_line_says_comes_first() -> None:
     agent = open_agent("openai:m", AgentOptions(base_url="http://localhost:1/v1", system="before"))
     mine = AgentOptions(base_url="http://localhost:2/v1", system="now", parameters={"seed": 2})
     _, options = recorded_agent(agent.describe(), mine)
-    assert (options.base_url, options.system, options.parameters) == (
-        "http://localhost:2/v1",
-        "now",
-        {"seed": 2},
-    )
+    stated = (options.base_url, options.system, options.parameters)
+    assert stated == ("http://localhost:2/v1", "now", {"seed": 2})
     agent.close()
 
 

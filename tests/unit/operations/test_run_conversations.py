@@ -33,11 +33,7 @@ class Support(agent_eval.AgentAdapter):
         return f"session-{len(self.spawned)}"
 
     def send_message(
-        self,
-        session_key: str,
-        message: str,
-        user_info: Any = None,
-        timeout: float | None = None,
+        self, session_key: str, message: str, user_info: Any = None, timeout: float | None = None
     ) -> agent_eval.AgentResponse:
         self.messages.append((message, user_info))
         trace = {

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_children_are_ended_on_request_and_others_may_follow() -> None:
 
 
 def test_closing_ends_what_runs() -> None:
-    with Supervisors() as supervisors, pytest.MonkeyPatch.context() as patch:
+    with closing(Supervisors()) as supervisors, pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_eval.processes.child.SUPERVISORS", supervisors)
         thread, ended = sleeping()
         deadline = time.monotonic() + 60

@@ -14,7 +14,6 @@ from agent_eval.contracts import (
     CaseRegression,
     CaseResultRow,
     CaseSets,
-    Cluster,
     Comparison,
     Compatibility,
     ExpiredExcuse,
@@ -31,7 +30,6 @@ from agent_eval.contracts import (
     RunReference,
     RunSummary,
     Thresholds,
-    Triage,
 )
 from agent_eval.contracts.comparison import (
     ConversationChange,
@@ -134,7 +132,6 @@ def comparison(
     sets: CaseSets | None = None,
     changes: Sequence[BehaviourChange] = (),
     behaviour: RunBehaviour | None = None,
-    clusters: Sequence[Cluster] = (),
     judges: Sequence[Metric] = (),
 ) -> Comparison:
     worse, better = sum(row.regressed for row in rows), sum(row.improved for row in rows)
@@ -152,7 +149,7 @@ def comparison(
             total_baseline_cases=compared, total_candidate_cases=candidate.summary.total_cases,
             compared_cases=compared, regressed_cases=worse, improved_cases=better, new_hard_fail_cases=worse,
             resolved_hard_fail_cases=0, risk_level="high" if worse else "low"),
-        case_regressions=list(rows), triage=Triage(top_clusters=list(clusters)),
+        case_regressions=list(rows),
         release_impact=ReleaseImpact(impact_score=0.0, impact_level="low", recommendation=""),
         behaviour=behaviour or RunBehaviour(), behaviour_changes=list(changes),
     )  # fmt: skip
@@ -218,11 +215,7 @@ def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
 
 
 def suite(**more: Any) -> SuiteReport:
-    told: dict[str, Any] = {
-        "slug": "support",
-        "suite_path": "suites/support.json",
-        "baseline": baseline_info(),
-    }
+    told = {"slug": "support", "suite_path": "suites/support.json", "baseline": baseline_info()}
     return SuiteReport(**{**told, **more})
 
 
@@ -268,15 +261,8 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
         regression("cancel-twice", "tool_contract", "refund was called without the argument order_id"),
         regression("greeting", "policy", "passes now", improved=True),
     ]
-    rows[0].judges.append(
-        JudgeChange(
-            judge_id="trajectory_step",
-            baseline=Outcome.PASSED,
-            candidate=Outcome.ERROR,
-            reason="step 3 has no result",
-            failure="timeout",
-        )
-    )
+    late = {"candidate": Outcome.ERROR, "reason": "step 3 has no result", "failure": "timeout"}
+    rows[0].judges.append(JudgeChange(judge_id="trajectory_step", baseline=Outcome.PASSED, **late))
     changes = [
         BehaviourChange(
             case_id="refund-over-limit", baseline_calls=["lookup_order", "refund"],
@@ -292,15 +278,6 @@ def three_regressions() -> tuple[list[CaseRegression], list[BehaviourChange]]:
             candidate_output="Your order is on its way."),
     ]  # fmt: skip
     return rows, changes
-
-
-def escalating(before: int, now: int) -> Cluster:
-    """So many cases that fail alike."""
-    return Cluster(
-        cluster="policy:forbidden", judge_id="policy", reason="forbidden tool escalate was called",
-        baseline_count=before, candidate_count=now, delta=now - before,
-        suggested_fix="Tell the agent when escalate is allowed, or remove it from its tools.",
-    )  # fmt: skip
 
 
 def regressed_suite(**more: Any) -> SuiteReport:
@@ -320,7 +297,6 @@ def regressed_suite(**more: Any) -> SuiteReport:
             notices=["The model changed from gpt-4o to gpt-4o-mini.",
                      "Cost rose by 38% in total: 0.4200 USD became 0.5800 USD over 200 cases."],
             shifts=[metric("cost_usd", 0.42, 0.58)]),
-        clusters=[escalating(1, 3)],
         judges=[metric("policy", 0.92, 0.92), metric("regex", 1.0, 0.995),
                 metric("tool_contract", 1.0, 0.995), metric("json_schema", 1.0, 1.0)],
     )  # fmt: skip
@@ -340,7 +316,7 @@ def many_regressed(number: int = 500) -> EvaluationReport:
     ]
     message = f"{number} cases regressed, none allowed."
     broken = [rule("max_regressed_cases", 0, number, False, message=message)]
-    compared = comparison(before, now, rows, clusters=[escalating(0, number)])
+    compared = comparison(before, now, rows)
     return report(suite(decision=decision(GateStatus.FAILED, broken), candidate=now, comparison=compared))
 
 
@@ -407,9 +383,6 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         calls_changed=True, output_changed=True, baseline_output=evil, candidate_output=evil,
         baseline_models=[evil], candidate_models=[evil, evil], model_changed=True,
     )  # fmt: skip
-    cluster = escalating(0, 2).model_copy(
-        update=dict.fromkeys(("cluster", "judge_id", "reason", "suggested_fix"), evil)
-    )
     failing = failing_rows(1)
     failing[0]["case_id"] = failing[0]["verdicts"][0]["judge_id"] = failing[0]["verdicts"][0]["reason"] = evil
     compared = comparison(
@@ -417,27 +390,19 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         [row, regression("other", evil, evil), regression(evil + "2", evil, evil, improved=True)],
         changes=[change],
         sets=CaseSets(compared=20, new=[evil], changed=[evil], removed=[evil], removed_failing=[evil + "3"]),
-        behaviour=RunBehaviour(notices=[evil]), clusters=[cluster], judges=[metric(evil, 1.0, 0.9)],
+        behaviour=RunBehaviour(notices=[evil]), judges=[metric(evil, 1.0, 0.9)],
     )  # fmt: skip
+    talk = [(f"no {evil}", evil), (evil, f"no {evil}"), (evil, evil)]
+    turns = [SpokenTurn(user=evil, agent=agent, actions=[action]) for agent, action in talk]
+    ends = {"baseline_turns": 2, "candidate_turns": 1, "baseline_end": evil, "candidate_end": evil}
     compared.conversations.append(
         ConversationChange(
-            case_id=evil,
-            baseline_turns=2,
-            candidate_turns=1,
-            baseline_end=evil,
-            candidate_end=evil,
-            turns=[
-                TurnPair(
-                    number=1,
-                    baseline=SpokenTurn(user=evil, agent=f"no {evil}", actions=[evil]),
-                    candidate=SpokenTurn(user=evil, agent=evil, actions=[f"no {evil}"]),
-                    differs=True,
-                ),
-                TurnPair(number=2, baseline=SpokenTurn(user=evil, agent=evil, actions=[evil]), differs=True),
-            ],
+            case_id=evil, **ends,
+            turns=[TurnPair(number=1, baseline=turns[0], candidate=turns[1], differs=True),
+                   TurnPair(number=2, baseline=turns[2], differs=True)],
             criteria=[CriterionChange(judge_id=evil, criterion=evil, candidate=Outcome.FAILED, reason=evil)],
         )
-    )
+    )  # fmt: skip
     excused = AppliedWaiver(waiver_id=evil, approved_by=evil, reason=evil, expires_at=evil, case_ids=[evil])
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
     answers = ("broke", "open", "passes-again", "fails-on-main", "not-rerun")
@@ -451,11 +416,8 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         expired=[ExpiredExcuse(waiver_id=evil, expires_at=evil, case_ids=[evil])],
         quarantined_case_ids=[evil], main_runs=[evil],
     )  # fmt: skip
-    kept = Reruns(
-        new=[CaseReruns(case_id=evil, base=[Rerun(result="passed")])],
-        cut=evil,
-        spent=Spending(trials=16),
-    )
+    new = [CaseReruns(case_id=evil, base=[Rerun(result="passed")])]
+    kept = Reruns(new=new, cut=evil, spent=Spending(trials=16))
     return report(
         suite(slug=evil, suite_path=evil, decision=decided, reruns=kept, candidate=now, comparison=compared,
               baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil),

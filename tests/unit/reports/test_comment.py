@@ -305,13 +305,6 @@ def test_a_waiver_or_quarantine_that_has_expired_is_named():
     assert "Counts again" in gate_text(suite.decision, "d.json")
 
 
-def test_cases_of_every_outcome_are_counted():
-    summary = scenarios.run("candidate", 10, 4, error_cases=1, inconclusive_cases=2, skipped_cases=1)
-    suite = scenarios.unchanged_suite()
-    counts = replace(suite, candidate=summary).case_counts
-    assert counts == {"passed": 4, "error": 1, "inconclusive": 2, "skipped": 1, "failed": 2}
-
-
 def grown(number: int, word: str) -> object:
     """An evaluation in which everything that can grow has grown."""
     suite = scenarios.regressed_suite(slug=word, failing=scenarios.failing_rows(number))

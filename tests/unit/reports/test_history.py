@@ -83,16 +83,6 @@ def test_a_rate_has_its_interval() -> None:
     assert rate_words(case) == "90% (70% to 97%)"
 
 
-def test_the_terminal_shows_trend_heat_map_and_unsteady_cases_without_colour() -> None:
-    text = "\n".join(history_text(shop(), "shop"))
-    assert "\x1b" not in text
-    assert "  refund                              x..x..x." in text
-    assert "and 10 cases that passed in every run" in text
-    assert "By their last 20 trials: 11 new" in text
-    assert "FPPFPPFP" in text
-    assert "3 policy violation" in text
-
-
 def alternating(runs: int = 8):  # type: ignore[no-untyped-def]
     """Runs of two keys in turn, the newest first; those of the other key pass less often."""
     keys = ["0f" * 8, "a1" * 8]
@@ -102,13 +92,12 @@ def alternating(runs: int = 8):  # type: ignore[no-untyped-def]
     ][::-1]
 
 
-def test_runs_of_another_key_are_in_brackets_wherever_they_are() -> None:
-    text = "\n".join(history_text(board(alternating(5)), "shop"))
-    assert "2 runs with another key, in [brackets]: shown, and not counted below" in text
-    assert "Pass rate  █[▁]█[▁]█  100% in the newest run; 3 runs: 100%" in text
-    assert "  a                                   .[5].[5]." in text
+def test_a_history_looks_as_agreed_with_runs_of_another_key_in_brackets(golden) -> None:  # type: ignore[no-untyped-def]
     older = [*alternating(8)[::2], *alternating(8)[1::2]]
-    assert "[▁▁▁▁]████" in "\n".join(history_text(board(older), "shop"))
+    boards = (shop(), board(alternating(5)), board(older), board([]))
+    text = "\n\n".join("\n".join(history_text(each, "shop")) for each in boards)
+    assert "\x1b" not in text
+    golden("terminal/history.txt", f"{text}\n")
 
 
 def test_trend_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
@@ -154,10 +143,6 @@ def test_names_from_a_record_reach_no_terminal_raw() -> None:
     hostile = made_run(1, {HOSTILE: (0, 1)}, model=HOSTILE, run_id=HOSTILE, git_commit=None)
     lines = history_text(board([hostile]), HOSTILE)
     assert not any("\x1b" in line or "\n" in line for line in lines)
-
-
-def test_an_empty_history_says_so() -> None:
-    assert history_text(board([]), "shop") == ["History of shop: no run yet."]
 
 
 def test_new_and_changed_cases_do_not_move_the_rate_that_is_placed() -> None:

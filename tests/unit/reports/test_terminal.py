@@ -83,16 +83,6 @@ def test_a_gate_names_rules_that_could_not_apply_and_other_reasons():
     assert "  NO A case was removed." in text
 
 
-def test_run_names_the_judges_that_object():
-    text = run_text(scenarios.run("candidate", 40, 38, 2).summary, "runs/x")
-    assert text.splitlines() == [
-        "38 of 40 cases passed (95.0%).",
-        "2 cases fail hard (5.0%).",
-        "  policy: 38 of 40 passed",
-        "Evidence: runs/x",
-    ]
-
-
 def test_long_lists_end_in_a_number():
     text = scenarios.terminal(scenarios.many_regressed())
     assert "and 490 more" in text

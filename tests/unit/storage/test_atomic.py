@@ -495,18 +495,35 @@ def test_who_was_not_quick_enough_makes_another_one(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[Path] = []
-    lock = atomic._lock_partial
+    lock = fcntl.flock
 
-    def too_late(partial: Path, descriptor: int) -> bool:
+    def too_late(descriptor: int, how: int) -> None:
         if not refused:
-            refused.append(partial)
-            partial.rmdir() if partial.is_dir() else partial.unlink()
-        return lock(partial, descriptor)
+            refused.extend(tmp_path.glob(".out.partial-*"))
+            refused[0].rmdir() if refused[0].is_dir() else refused[0].unlink()
+        lock(descriptor, how)
 
-    monkeypatch.setattr("agent_eval.storage.atomic._lock_partial", too_late)
+    monkeypatch.setattr(fcntl, "flock", too_late)
     put(kind, tmp_path / "out")
     assert len(refused) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_another_process_locks_first_is_left_to_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[Path] = []
+    lock = fcntl.flock
+
+    def too_late(descriptor: int, how: int) -> None:
+        if not locked:
+            locked.extend(tmp_path.glob(".out.partial-*"))
+            raise BlockingIOError
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", too_late)
+    put(kind, tmp_path / "out")
+    assert locked[0].exists()
 
 
 def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,39 +14,10 @@ from agent_eval.errors import InvalidInput
 from agent_eval.storage.files import safe_name, sha256_bytes, sha256_file
 
 HOSTILE = [
-    *(
-        "../../x",
-        "..",
-        ".",
-        "",
-        "/etc/passwd",
-        "a/b",
-        "a\\b",
-        "CON",
-        "con",
-        "nul.txt",
-        "com1",
-        "LPT9.log",
-        "-rf",
-    ),
-    *(
-        "x" * 300,
-        "a\0b",
-        "a\nb",
-        "🎉",
-        "é",
-        "e\u0301",
-        "A",
-        "a",
-        "a.",
-        "a ",
-        "con.",
-        "~",
-        "$HOME",
-        "\ud800",
-        ".git",
-    ),
-]
+    "../../x", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "CON", "con", "nul.txt", "com1", "LPT9.log",
+    "-rf", "x" * 300, "a\0b", "a\nb", "🎉", "é", "e\u0301", "A", "a", "a.", "a ", "con.", "~", "$HOME",
+    "\ud800", ".git",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("identifier", ["case-1", "a", "0", "lookup_order.v2", "x" * 92])

@@ -11,8 +11,7 @@ import pytest
 from agent_eval.ci.platforms.buildkite import same_repository
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
-from tests.unit.ci.platforms.build_runner import EVIDENCE, at_work, contract, served
-from tests.unit.ci.platforms.buildkite.runner import FORK, BuildkiteRunner
+from tests.unit.ci.platforms.builds import EVIDENCE, FORK, BuildkiteRunner, at_work, contract, served
 
 REFUSED = "has secrets and would run a fork's code"
 
@@ -127,11 +126,6 @@ def test_refused__listing_is_an_error_that_names_the_remedy(
 def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunner) -> None:
     step = runner.pull_request(environ={"BUILDKITE_COMMIT": "HEAD"})
     assert runner.repository.git("rev-parse", "HEAD")[:7] in step.report
-
-
-def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
-    runner.push(400)
-    assert "named run" in runner.pull_request(baseline="run:400").report
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 from agent_eval.ci import platforms
 from agent_eval.ci.agents import check_agent
-from agent_eval.ci.config import PLATFORM_INPUTS
 from agent_eval.ci.platforms import catalog
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (
@@ -68,10 +67,6 @@ def test_names_are_unique_and_the_last_platform_takes_every_job() -> None:
     names = [spec.name for spec in platform_specs()]
     assert len(set(names)) == len(names)
     assert [spec.name for spec in platform_specs() if spec.detect({})] == [names[-1]]
-
-
-def test_inputs_of_platforms_go_to_the_platform() -> None:
-    assert {row.goes_to for row in PLATFORM_INPUTS} == {f"platform.{row.field}" for row in PLATFORM_INPUTS}
 
 
 def test_a_job_runs_on_the_platform_that_detects_itself(elsewhere: PlatformSpec) -> None:

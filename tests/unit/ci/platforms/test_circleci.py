@@ -13,8 +13,7 @@ from tests.e2e.runner import orders
 from tests.fakes import github
 from tests.fakes.circleci import FORK, FakeCircleCI, identity
 from tests.fakes.github import FakeGitHub
-from tests.unit.ci.platforms.build_runner import at_work, contract, served
-from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
+from tests.unit.ci.platforms.builds import CircleCIRunner, at_work, contract, served
 
 PULL = 7
 REFUSED = "has secrets and would run a fork's code"

@@ -17,10 +17,9 @@ from agent_eval.ci.platforms.rest import Connector
 from agent_eval.errors import RemoteError
 from agent_eval.text.escape import code_span, fence, plain, prose
 from tests.e2e.runner import order, orders
-from tests.fakes.gitlab import PROJECT, SOMEONE_ELSE, TOKEN, FakeGitLab
+from tests.fakes.gitlab import FORK, PROJECT, SOMEONE_ELSE, TOKEN, FakeGitLab
 from tests.security.github_markdown import NASTY
-from tests.unit.ci.platforms.build_runner import at_work, contract, served
-from tests.unit.ci.platforms.gitlab.runner import FORK, GitLabRunner
+from tests.unit.ci.platforms.builds import GitLabRunner, at_work, contract, served
 
 JOB_TOKEN = {"gitlab_token": ""}
 """The job's own token is all that it has."""
@@ -177,11 +176,6 @@ def test_note__that_is_refused_leaves_the_decision(runner: GitLabRunner, status:
     runner.gitlab.fail("POST", "/notes", status, times=9)
     step = runner.merge_request()
     assert (step.code, "Warning: " in step.log) == (0, True)
-
-
-def test_named__pipeline_is_the_baseline(runner: GitLabRunner) -> None:
-    runner.push(400)
-    assert "named run" in runner.merge_request(baseline="run:400").report
 
 
 ACTIONS = (

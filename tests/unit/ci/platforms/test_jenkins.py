@@ -10,8 +10,7 @@ import pytest
 
 from tests.e2e.runner import orders
 from tests.fakes.jenkins import FOLDER, FakeJenkins
-from tests.unit.ci.platforms.build_runner import at_work, served
-from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
+from tests.unit.ci.platforms.builds import JenkinsRunner, at_work, served
 
 MAIN, PR = f"{FOLDER}/job/main", f"{FOLDER}/job/PR-12"
 
@@ -31,20 +30,6 @@ def pushed(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
     """Build 40 of main left evidence."""
     jenkins.builds[MAIN] = []
     assert runner.push(40).code == 0
-
-
-def test_first_run__of_a_job_without_finished_builds_passes(runner: JenkinsRunner) -> None:
-    runner.jenkins.add_build(MAIN, 1, runner.base, None, result=None)
-    step = runner.pull_request()
-    assert step.code == 0, step.log
-    assert "First run: nothing to compare with" in step.report
-
-
-def test_unchanged__change_passes(runner: JenkinsRunner, pushed: None) -> None:
-    step = runner.pull_request()
-    assert step.code == 0, step.log
-    assert "merge base" in step.report
-    assert (runner.out / "junit" / "shop.xml").is_file()
 
 
 @pytest.mark.parametrize("result", ["ABORTED", "NOT_BUILT", None])
@@ -104,6 +89,7 @@ def test_what_cannot_be_evaluated__is_an_error_that_says_why(
 def test_anonymous__reads_where_jenkins_lets_it(runner: JenkinsRunner, pushed: None) -> None:
     runner.jenkins.anonymous_may_read = True
     assert "merge base" in runner.pull_request(jenkins_token="").report
+    assert (runner.out / "junit" / "shop.xml").is_file()
 
 
 def test_named__build_is_the_baseline(runner: JenkinsRunner, pushed: None) -> None:

@@ -20,45 +20,32 @@ NO_NUMBER = "has no whole number as its attempt"
 
 EXECUTION = [
     *(
-        Row(f"an agent that came to its end: {metadata}", says(), metadata=metadata, gives="skipped")
+        Row(f"an agent that came to its end: {metadata}", "skipped", says(), metadata=metadata)
         for metadata in ({}, {"attempt_history": "none"}, attempts(), attempts({"attempt": 0}), attempts("?"))
     ),
     *(
-        Row(
-            f"one that ended by {kind}",
-            says(),
-            metadata=attempts({"attempt": 0, "failure": kind, "problem": "exited with code 1"}),
-            gives=f"error {kind}: the agent exited with code 1",
-            refs=[0],
-        )
+        Row(f"one that ended by {kind}", f"error {kind}: the agent exited with code 1", says(),
+            metadata=attempts({"attempt": 0, "failure": kind, "problem": "exited with code 1"}), refs=[0])
         for kind in ("timeout", "output_limit", "agent_error", "parse_error", "infrastructure")
     ),
-    Row("another is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=1), gives="skipped"),
-    Row("it is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=0), gives="error timeout"),
+    Row("another is selected", "skipped", says(), metadata=attempts(FAILED, FINE, selected_attempt=1)),
+    Row("it is selected", "error timeout", says(), metadata=attempts(FAILED, FINE, selected_attempt=0)),
     *(
-        Row(
-            f"an unknown kind {kind!r}",
-            says(),
-            metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}),
-            gives="error agent_error: the agent did not come to its end",
-        )
+        Row(f"an unknown kind {kind!r}", "error agent_error: the agent did not come to its end", says(),
+            metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}))
         for kind in ("nonsense", 7, ["timeout"])
     ),
-]
+]  # fmt: skip
 
 REPAIR_PATH = [
-    Row("without attempts there is nothing to judge", says(), gives="skipped"),
-    Row("an empty list is none", says(), metadata=attempts(), gives="skipped"),
-    Row("one attempt", says(), metadata=path(0), gives="passed", score=1),
-    Row("fewer attempts score higher", says(), metadata=path(1, 2, 5, 6), gives="passed", score=0.25),
-    Row(
-        "attempts of the events",
-        *(says(attempt=0), says(attempt=0), says(attempt=1), says()),
-        gives="passed",
-        evidence={"attempts": [0, 1]},
-    ),
+    Row("without attempts there is nothing to judge", "skipped", says()),
+    Row("an empty list is none", "skipped", says(), metadata=attempts()),
+    Row("one attempt", "passed", says(), metadata=path(0), score=1),
+    Row("fewer attempts score higher", "passed", says(), metadata=path(1, 2, 5, 6), score=0.25),
+    Row("attempts of the events", "passed", *(says(attempt=0), says(attempt=0), says(attempt=1), says()),
+        evidence={"attempts": [0, 1]}),
     *(
-        Row(f"broken: {metadata}", says(), metadata=metadata, gives=f"failed {words}")
+        Row(f"broken: {metadata}", f"failed {words}", says(), metadata=metadata)
         for metadata, words in (
             (path(1, 1), "contract_violation: attempt 1 is recorded twice"),
             (path(2, 1), "contract_violation: attempt 1 is recorded after attempt 2"),
@@ -68,17 +55,10 @@ REPAIR_PATH = [
             ({"attempt_history": "3"}, "type_error: metadata.attempt_history is not a list of attempts"),
         )
     ),
-    Row(
-        "events never go back",
-        *(says(attempt=1), says(attempt=0)),
-        metadata=path(0, 1),
-        gives="failed contract_violation: event 1 goes back to attempt 0 from attempt 1",
-        refs=[1],
-    ),
-    Row(
-        "a limit", says(), metadata=path(0, 1, 2), config={"max_attempts": 2}, gives="failed budget_exceeded"
-    ),
-]
+    Row("events never go back", "failed contract_violation: event 1 goes back to attempt 0 from attempt 1",
+        *(says(attempt=1), says(attempt=0)), metadata=path(0, 1), refs=[1]),
+    Row("a limit", "failed budget_exceeded", says(), metadata=path(0, 1, 2), config={"max_attempts": 2}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", EXECUTION, ids=str)

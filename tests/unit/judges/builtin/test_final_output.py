@@ -20,13 +20,7 @@ def final(
     title = f"{output!r:.40} {expected!r:.40} {config or ''} {more}"
     fields: dict[str, Any] = {"config": config, "expected_output": expected}
     return Row(
-        title,
-        asks("?"),
-        says(output),
-        gives=gives,
-        has=has,
-        metadata={"final_output": more or None},
-        **fields,
+        title, gives, asks("?"), says(output), has=has, metadata={"final_output": more or None}, **fields
     )
 
 
@@ -107,11 +101,8 @@ ROWS = [
     final("x", None, "skipped"),
     final("x", None, "skipped", mode="contains"),
     final(" Paris\n", "Paris", "passed"),
-    final(
-        "Paris, France",
-        "Paris",
-        f'{WRONG}: the final output is "Paris, France" instead of "Paris"{EXACTLY} (event 1)',
-    ),
+    final("Paris, France", "Paris",
+        f'{WRONG}: the final output is "Paris, France" instead of "Paris"{EXACTLY} (event 1)'),
     *(
         final("Rome", "Paris", f'{WRONG}: the final output is "Rome" instead of "Paris" (event 1)', **stated)
         for stated in ({"mode": "exact"}, {"config": {"mode": "exact"}})
@@ -133,18 +124,10 @@ ROWS = [
         )
     ),
     final('{"a": "it\u2019s"}', {"a": "it's"}, WRONG, has="which differs only in quotes"),
-    final(
-        "\u201chi\u201d",
-        '"ho"',
-        f'{WRONG}: the final output is "“hi”" instead of "\\"ho\\"" (event 1)',
-        mode="exact",
-    ),
-    final(
-        "```\n[1]\n```",
-        [1],
-        "passed: the final output is as expected, read from its code fence",
-        code_fence=True,
-    ),
+    final("\u201chi\u201d", '"ho"', f'{WRONG}: the final output is "“hi”" instead of "\\"ho\\"" (event 1)',
+        mode="exact"),
+    final("```\n[1]\n```", [1], "passed: the final output is as expected, read from its code fence",
+        code_fence=True),
     final("```\n[1]\n```", [1], "failed parse_error", has="which metadata.final_output.code_fence reads"),
     final("[1]", [1], "passed: the final output is as expected", code_fence=True),
     final("paris", "Paris", WRONG),
@@ -153,13 +136,9 @@ ROWS = [
     final("It is Paris.", "Paris", "passed", mode="contains"),
     final("It is Paris.", "Rome", WRONG, mode="contains"),
     final("It is Paris.", None, "passed", contains=["Paris", "is"], not_contains=["Rome"]),
-    final(
-        "It is Rome.",
-        None,
+    final("It is Rome.", None,
         f'{WRONG}: the final output does not contain "Paris" and the final output contains "Rome" (event 1)',
-        contains=["Paris"],
-        not_contains=["Rome"],
-    ),
+        contains=["Paris"], not_contains=["Rome"]),
     *(
         final(output, wanted, "passed" if equal else WRONG, mode="number", tolerance=tolerance)
         for output, wanted, tolerance, equal in NUMBERS
@@ -208,24 +187,19 @@ ROWS = [
     final("x", "3-5", REFUSED, mode="number"),
     *(final("x", pattern, REFUSED, mode="regex") for pattern in ("(", "", 5)),
     # No answer.
-    Row("a result is none", uses("t", output="Paris"), expected_output="Paris", gives=NOTHING),
-    Row("silence", says(None), expected_output="yes", gives=NOTHING),
-    Row(
-        "not recorded",
-        says(None, content_recorded=False),
-        expected_output="yes",
-        gives="inconclusive",
-        has="not recorded (event 0)",
-    ),
+    Row("a result is none", NOTHING, uses("t", output="Paris"), expected_output="Paris"),
+    Row("silence", NOTHING, says(None), expected_output="yes"),
+    Row("not recorded", "inconclusive", says(None, content_recorded=False), expected_output="yes",
+        has="not recorded (event 0)"),
     *(
-        Row(f"stopped: {why}", says(None, **why), expected_output="yes", gives=f"error {kind}", has=words)
+        Row(f"stopped: {why}", f"error {kind}", says(None, **why), expected_output="yes", has=words)
         for why, kind, words in (
             ({"stop_reason": "max_tokens"}, "output_limit", 'the answer was cut off for "max_tokens"'),
             ({"stop_reason": "refusal"}, "agent_error", 'the answer was refused for "refusal"'),
             ({"block_reason": "moderation"}, "agent_error", 'the answer was blocked for "moderation"'),
         )
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -235,7 +209,7 @@ def test_verdicts(row: Row) -> None:
 
 def of_turns(title: str, *events: Events, wanted: list[Any], gives: str, **fields: Any) -> Row:
     turns = [{"input": "?", "expected_output": value} for value in wanted]
-    return Row(title, *events, turns=turns, gives=gives, **fields)
+    return Row(title, gives, *events, turns=turns, **fields)
 
 
 TWO = (asks("one"), says("1"), asks("two"), says("2"))
@@ -262,13 +236,8 @@ OF_TURNS = [
     of_turns("one expects nothing", *TWO, wanted=[None, "2"], gives="passed"),
     of_turns("none expects anything", *TWO, wanted=[None, None], gives="skipped"),
     of_turns("the last answer too", *EUR, wanted=[1, 2], metadata=IN_EUR, expected_output=2, gives="passed"),
-    of_turns(
-        "as the case says",
-        *EUR,
-        wanted=[1, 3],
-        metadata=IN_EUR,
-        gives=f"{WRONG}: turn 2: the last number in the output is 2 instead of 3 (event 3)",
-    ),
+    of_turns("as the case says", *EUR, wanted=[1, 3], metadata=IN_EUR,
+        gives=f"{WRONG}: turn 2: the last number in the output is 2 instead of 3 (event 3)"),
     of_turns(
         "one that did not come",
         *TWO,
@@ -284,14 +253,9 @@ OF_TURNS = [
     ),
     of_turns("a wrong one beside it", *TWO, wanted=["0", "2", "3"], gives=WRONG),
     of_turns("one without an answer", *TWO[:3], uses("a"), wanted=["1", "1"], gives=NOTHING),
-    of_turns(
-        "one that could never hold",
-        says(),
-        wanted=[None, "none"],
-        metadata=IN_EUR,
-        gives="refused turns[1].expected_output",
-    ),
-]
+    of_turns("one that could never hold", says(), wanted=[None, "none"], metadata=IN_EUR,
+        gives="refused turns[1].expected_output"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", OF_TURNS, ids=str)

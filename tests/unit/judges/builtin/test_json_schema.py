@@ -28,11 +28,11 @@ WITHOUT_END = "the schema cannot be applied: the schema refers to itself without
 
 
 def held(title: str, output: Any, schema: Any, gives: str, **more: Any) -> Row:
-    return Row(title, says(output), json_schema=schema, gives=gives, **more)
+    return Row(title, gives, says(output), json_schema=schema, **more)
 
 
 ROWS = [
-    Row("without a schema there is nothing to judge", says(), gives="skipped"),
+    Row("without a schema there is nothing to judge", "skipped", says()),
     held("a valid output as text", '{"id": "o-1", "items": []}', ORDER, "passed"),
     held("a valid output as a value", {"id": "o-1", "items": []}, ORDER, "passed"),
     held("text that is not JSON", "Sure! {}", {}, "failed parse_error", has="the final output is not JSON: "),
@@ -41,7 +41,7 @@ ROWS = [
         held(f"strict JSON refuses {text[:9]!r}", text, {}, "failed parse_error")
         for text in ("", "{", '{"a":1,"a":2}', "NaN", "[1,]", "\ud800", "1" * 5000, "[" * 100)
     ),
-    Row("no output, where null is allowed", uses("t"), json_schema=True, gives=NO_OUTPUT),
+    Row("no output, where null is allowed", NO_OUTPUT, uses("t"), json_schema=True),
     held("the schema false allows nothing", "1", False, BROKEN),
     *(
         held(f"the definition of {under}", output, schema, gives, has=f"{words}{under}" if words else "")
@@ -57,14 +57,8 @@ ROWS = [
         )
     ),
     *(
-        held(
-            f"a fence is read where the case says so: {text!r:.30}",
-            text,
-            ORDER,
-            gives,
-            has=has,
-            metadata=FENCED,
-        )
+        held(f"a fence is read where the case says so: {text!r:.30}", text, ORDER, gives, has=has,
+            metadata=FENCED)
         for text, gives, has in (
             (FENCE, "passed", "the final output, read from its code fence, satisfies its schema"),
             (f"Here it is:\n{FENCE}\nAnything else?", "passed", "read from its code fence"),
@@ -74,9 +68,8 @@ ROWS = [
             ("```\n{\n```", "failed parse_error", "not JSON"),
         )
     ),
-    held(
-        "a fence without the option", FENCE, ORDER, "failed parse_error", has="final_output.code_fence reads"
-    ),
+    held("a fence without the option", FENCE, ORDER, "failed parse_error",
+        has="final_output.code_fence reads"),
     held("a format is an annotation", '"no address"', {"type": "string", "format": "email"}, "passed"),
     *(
         held(f"{price} is a multiple of a cent", str(price), {"multipleOf": 0.01}, "passed")
@@ -125,10 +118,10 @@ ROWS = [
         )
     ),
     held("what was not recorded is not known", None, TOTAL, NO_OUTPUT),
-    Row("no recorded answer", says(None, content_recorded=False), json_schema=TOTAL, gives="inconclusive"),
-    Row("arguments can be the answer", SUBMIT, json_schema=TOTAL, final_output_tool="submit", gives="passed"),
-    Row("arguments are none otherwise", SUBMIT, json_schema=TOTAL, gives=NO_OUTPUT),
-]
+    Row("no recorded answer", "inconclusive", says(None, content_recorded=False), json_schema=TOTAL),
+    Row("arguments can be the answer", "passed", SUBMIT, json_schema=TOTAL, final_output_tool="submit"),
+    Row("arguments are none otherwise", NO_OUTPUT, SUBMIT, json_schema=TOTAL),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -158,23 +151,17 @@ OLD = "http://json-schema.org/draft-07/schema#"
 NESTED = {"$id": "https://example.com/old", "dependentRequired": {"a": ["b"]}}
 KEYWORDS: list[tuple[Any, Any, Any]] = [
     # Schema, valid and invalid value, for what this project replaces in the library.
-    (
-        {"properties": {"a": True}, "additionalProperties": {"type": "integer"}},
-        {"a": "x", "b": 1},
-        {"b": "1"},
-    ),
+    ({"properties": {"a": True}, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": 1},
+        {"b": "1"}),
     ({"patternProperties": {"a": False}, "additionalProperties": False}, [1], {"a": 1}),
     ({"properties": {"old": NESTED}}, {"old": {"b": 1}}, {"old": {"a": 1}}),
     ({"properties": {"old": {**NESTED, "$schema": OLD}}}, {"old": {"a": 1}}, None),
-    (
-        {"uniqueItems": True},
-        [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, 0, False, {}, []],
-        [1, 1.0],
-    ),
+    ({"uniqueItems": True}, [1, True, "1", None, [1], [True], {"a": 1}, {"a": True}, 0, False, {}, []],
+        [1, 1.0]),
     ({"uniqueItems": True}, [[["x"]], ["x"]], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]),
     # Comparing each with each other one would take minutes.
     ({"uniqueItems": True}, [{"number": number} for number in range(50_000)], [[["x"]], [["x"]]]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "valid", "invalid"), KEYWORDS)

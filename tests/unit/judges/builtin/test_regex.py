@@ -6,73 +6,37 @@ from tests.unit.judges.traces import Row, answers, asks, judge, says, uses
 
 
 def searched(title: str, *events: list, patterns: list[str], gives: str, **more: object) -> Row:
-    return Row(title, *events, regex_patterns=patterns, gives=gives, **more)  # type: ignore[arg-type]
+    return Row(title, gives, *events, regex_patterns=patterns, **more)  # type: ignore[arg-type]
 
 
 NO_OUTPUT = "error missing_output"
 
 ROWS = [
-    Row("without patterns there is nothing to judge", says(), gives="skipped"),
+    Row("without patterns there is nothing to judge", "skipped", says()),
     searched("all are found", says("order 7 refunded"), patterns=[r"order \d", "refunded$"], gives="passed"),
-    searched(
-        "each must be found somewhere",
-        *(asks("?"), says("order 7")),
+    searched("each must be found somewhere", *(asks("?"), says("order 7")),
         patterns=[r"order \d", "refunded"],
-        gives='failed contract_violation: the final output does not match "refunded" (event 1)',
-        score=0.5,
-        evidence={"missing_patterns": ["refunded"], "pattern_count": 2},
-    ),
-    searched(
-        "only what the agent said last is searched",
-        *(says("yes"), uses("t", output="yes"), says("no")),
-        patterns=["yes"],
-        gives="failed contract_violation",
-        refs=[3],
-    ),
-    searched(
-        "no call and its result",
-        uses("t", output="yes"),
-        patterns=["yes"],
-        gives=NO_OUTPUT,
-        expected_output="yes",
-    ),
+        gives='failed contract_violation: the final output does not match "refunded" (event 1)', score=0.5,
+        evidence={"missing_patterns": ["refunded"], "pattern_count": 2}),
+    searched("only what the agent said last is searched", *(says("yes"), uses("t", output="yes"), says("no")),
+        patterns=["yes"], gives="failed contract_violation", refs=[3]),
+    searched("no call and its result", uses("t", output="yes"), patterns=["yes"], gives=NO_OUTPUT,
+        expected_output="yes"),
     searched("no result alone", answers("t", "yes"), patterns=["yes"], gives=NO_OUTPUT),
-    searched(
-        "another value is searched as its JSON text",
-        says({"status": "ok", "n": [1, True, None]}),
-        patterns=['"status":"ok","n":\\[1,true,null\\]'],
-        gives="passed",
-    ),
+    searched("another value is searched as its JSON text", says({"status": "ok", "n": [1, True, None]}),
+        patterns=['"status":"ok","n":\\[1,true,null\\]'], gives="passed"),
     searched("zero is a value", says(0), patterns=["^0$"], gives="passed"),
     searched("by character", says("naïve 😀"), patterns=["^na.ve .$", r"\p{So}"], gives="passed"),
-    searched(
-        "a pattern that explodes elsewhere answers on a megabyte",
-        says("a" * 1_000_000 + "!"),
-        patterns=["(a+)+$"],
-        gives="failed contract_violation",
-    ),
+    searched("a pattern that explodes elsewhere answers on a megabyte", says("a" * 1_000_000 + "!"),
+        patterns=["(a+)+$"], gives="failed contract_violation"),
     searched("a blank output is none", says("\n"), patterns=["^[^!]*$"], gives=NO_OUTPUT),
-    searched(
-        "what was not recorded is not known",
-        says(None, content_recorded=False),
-        patterns=["y"],
-        gives="inconclusive",
-    ),
-    searched(
-        "a refused answer says so",
-        *(says("Let me see."), says(None, stop_reason="refusal")),
-        patterns=["y"],
-        gives="error agent_error",
-        has="the answer was refused",
-    ),
+    searched("what was not recorded is not known", says(None, content_recorded=False), patterns=["y"],
+        gives="inconclusive"),
+    searched("a refused answer says so", *(says("Let me see."), says(None, stop_reason="refusal")),
+        patterns=["y"], gives="error agent_error", has="the answer was refused"),
     *(
-        searched(
-            f"{name} is refused",
-            says(),
-            patterns=["fine", pattern],
-            gives="refused regex_patterns[1]",
-            has=remedy,
-        )
+        searched(f"{name} is refused", says(), patterns=["fine", pattern], gives="refused regex_patterns[1]",
+            has=remedy)
         for name, pattern, remedy in (
             ("a lookahead", "(?=a)", "RE2 has no lookahead"),
             ("a lookbehind", "(?<!a)b", "RE2 has no lookbehind"),
@@ -85,7 +49,7 @@ ROWS = [
             ("an empty pattern", "", "Write what is meant"),
         )
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -309,18 +309,10 @@ GENERIC: list[tuple[str, dict[str, Any], Events, str]] = [
     ("state", equals("a"), says({"params": {"p": "a"}}, type="state"), "P"),
     ("plain state", equals("a"), says({"p": "a"}, type="state"), "P"),
     ("no state", equals("a"), says(), "E"),
-    (
-        "rule",
-        {"strict": "rule_triggered", "ruleCode": "X"},
-        says({"code": "X"}, type="guardrail", block_reason="X"),
-        "P",
-    ),
-    (
-        "passed rule",
-        {"strict": "rule_triggered", "ruleCode": "X"},
-        says({"code": "X"}, type="guardrail"),
-        "F",
-    ),
+    ("rule", {"strict": "rule_triggered", "ruleCode": "X"},
+        says({"code": "X"}, type="guardrail", block_reason="X"), "P"),
+    ("passed rule", {"strict": "rule_triggered", "ruleCode": "X"}, says({"code": "X"}, type="guardrail"),
+        "F"),
     ("no rules", {"strict": "rule_not_triggered", "ruleCode": "X"}, says(), "E"),
     ("called", INTEGRATION, uses("X"), "P"),
     ("failed call", INTEGRATION, calls("X") + answers("X", None, error="down"), "F"),
@@ -328,7 +320,7 @@ GENERIC: list[tuple[str, dict[str, Any], Events, str]] = [
     ("error", {"strict": "escalated_due_to_error"}, says(None, type="error", error="down"), "P"),
     ("error of a message", {"strict": "not_escalated_due_to_error"}, says(None, error="down"), "F"),
     ("no error", {"strict": "not_escalated_due_to_error"}, says(), "P"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "spec", "events", "expected"), GENERIC, ids=[row[0] for row in GENERIC])

@@ -15,65 +15,40 @@ ALTERNATIVES = {"forbidden_tool_patterns": ["^rm$|^dd$"]}
 SUBMITTING = {"final_output_tool": "submit", "metadata": {"allowed_tools": ["lookup"]}}
 
 ROWS = [
-    Row("without tool calls there is nothing to judge", says(), gives="skipped"),
-    Row("moderate use passes", uses("a"), uses("b"), gives="passed: 2 calls of 2 tools"),
-    Row("a result alone shows a use", says(), answers("delete"), gives=NAMED),
-    Row("a result names the tool of its call", says(), calls(None), answers("delete"), gives=NAMED),
-    Row(
-        "forbidden names are found in any case",
-        *(uses("a"), uses("user.Delete"), uses("DROP_table")),
-        gives=f"{NAMED}: tools with a forbidden name were called: "
-        "DROP_table and user.Delete (events 2 and 4)",
-        refs=[2, 4],
-    ),
+    Row("without tool calls there is nothing to judge", "skipped", says()),
+    Row("moderate use passes", "passed: 2 calls of 2 tools", uses("a"), uses("b")),
+    Row("a result alone shows a use", NAMED, says(), answers("delete")),
+    Row("a result names the tool of its call", NAMED, says(), calls(None), answers("delete")),
+    Row("forbidden names are found in any case",
+        f"{NAMED}: tools with a forbidden name were called: DROP_table and user.Delete (events 2 and 4)",
+        *(uses("a"), uses("user.Delete"), uses("DROP_table")), refs=[2, 4]),
     *(
-        Row(f"{name} has a forbidden word", uses(name), gives=NAMED)
+        Row(f"{name} has a forbidden word", NAMED, uses(name))
         for name in ("dropTable", "mcp__db__drop_table")
     ),
     *(
-        Row(f"{name} has a forbidden word within another", uses(name), gives="passed")
+        Row(f"{name} has a forbidden word within another", "passed", uses(name))
         for name in ("select_dropdown", "administer_quiz", "undeleted")
     ),
-    Row("no name is forbidden", uses("delete"), config={"forbidden_tool_patterns": []}, gives="passed"),
-    Row("an alternative stays inside its pattern", uses("format"), config=ALTERNATIVES, gives="passed"),
-    Row("an alternative is found", uses("DD"), config=ALTERNATIVES, gives=NAMED),
-    Row("an allowed tool", uses("a"), config=ONLY_A, gives="passed"),
-    Row(
-        "only allowed tools when there is a list",
-        *(uses("a"), uses("b")),
-        config=ONLY_A,
-        gives=f"{NAMED}: tools that are not allowed were called: b (event 2)",
-    ),
-    Row(
-        "the case's list replaces the configured one",
-        uses("b"),
-        config=ONLY_A,
-        metadata=ONLY_B,
-        gives="passed",
-    ),
-    Row("an empty list allows none", uses("b"), metadata={"allowed_tools": []}, gives=NAMED),
-    Row(
-        "null leaves the configured list in force",
-        uses("b"),
-        config=ONLY_A,
-        metadata={"allowed_tools": None},
-        gives=NAMED,
-    ),
-    Row(
-        "a list is a list", uses("b"), metadata={"allowed_tools": "b"}, gives="refused metadata.allowed_tools"
-    ),
-    Row("many calls of one tool", *ELEVEN, gives=f"{OFTEN}: called too often: a 11 times of 10"),
-    Row("a limit of its own", *ELEVEN, config={"max_calls_of": {"a": 11}}, gives="passed"),
-    Row("a limit of none", calls("b"), config={"max_calls_of": {"b": 0}}, gives=OFTEN),
-    Row(
-        "the call that is the answer is always allowed",
-        uses("lookup"),
-        calls("submit"),
-        gives="passed",
-        **SUBMITTING,
-    ),
-    Row("no other call is", uses("other"), calls("submit"), gives=NAMED, **SUBMITTING),
-]
+    Row("no name is forbidden", "passed", uses("delete"), config={"forbidden_tool_patterns": []}),
+    Row("an alternative stays inside its pattern", "passed", uses("format"), config=ALTERNATIVES),
+    Row("an alternative is found", NAMED, uses("DD"), config=ALTERNATIVES),
+    Row("an allowed tool", "passed", uses("a"), config=ONLY_A),
+    Row("only allowed tools when there is a list",
+        f"{NAMED}: tools that are not allowed were called: b (event 2)", *(uses("a"), uses("b")),
+        config=ONLY_A),
+    Row("the case's list replaces the configured one", "passed", uses("b"), config=ONLY_A, metadata=ONLY_B),
+    Row("an empty list allows none", NAMED, uses("b"), metadata={"allowed_tools": []}),
+    Row("null leaves the configured list in force", NAMED, uses("b"), config=ONLY_A,
+        metadata={"allowed_tools": None}),
+    Row("a list is a list", "refused metadata.allowed_tools", uses("b"), metadata={"allowed_tools": "b"}),
+    Row("many calls of one tool", f"{OFTEN}: called too often: a 11 times of 10", *ELEVEN),
+    Row("a limit of its own", "passed", *ELEVEN, config={"max_calls_of": {"a": 11}}),
+    Row("a limit of none", OFTEN, calls("b"), config={"max_calls_of": {"b": 0}}),
+    Row("the call that is the answer is always allowed", "passed", uses("lookup"), calls("submit"),
+        **SUBMITTING),
+    Row("no other call is", NAMED, uses("other"), calls("submit"), **SUBMITTING),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -20,9 +20,9 @@ def match(*events: Any, config: dict[str, Any] | None = None, **expected: Any) -
     return judge("trajectory_match", *events, config=config, metadata={"trajectory_match": expected})
 
 
-def row(title: str, *events: Any, gives: str, has: str = "", config: Any = None, **expected: Any) -> Row:
+def row(title: str, gives: str, *events: Any, has: str = "", config: Any = None, **expected: Any) -> Row:
     fields = {"config": config, "metadata": {"trajectory_match": expected}}
-    return Row(title, *events, gives=gives, has=has, **fields)
+    return Row(title, gives, *events, has=has, **fields)
 
 
 def tool(name: str, **fields: Any) -> dict[str, Any]:
@@ -55,14 +55,8 @@ NESTED = {"items": [{"id": 2, "tags": []}, {"id": 1, "tags": ["q", "p"]}]}
 
 ROWS = [
     *(
-        row(
-            f"lists in any order: {unordered}",
-            *events,
-            calls=[tool("a", arguments=wanted)],
-            gives=gives,
-            has=has,
-            **unordered,
-        )
+        row(f"lists in any order: {unordered}", gives, *events, calls=[tool("a", arguments=wanted)], has=has,
+            **unordered)
         for events, wanted, unordered, gives, has in (
             ([TAGS], LISTED, {}, BROKEN, ""),
             ([TAGS], LISTED, {"unordered": ["tags"]}, "passed", ""),
@@ -78,18 +72,13 @@ ROWS = [
             ([NEST], NESTED, {"unordered": ["items", "items.*.tags"]}, "passed", ""),
         )
     ),
-    row("of a call alone", TAGS, calls=[tool("a", arguments=LISTED, unordered=["*"])], gives="passed"),
-    row(
-        "too many to compare so",
-        uses("a", {"n": [*range(201)]}),
-        calls=[tool("a", arguments={"n": [*range(201)]}, unordered=["n"])],
-        gives=BROKEN,
-        has="more than the 200",
-    ),
-    row("nothing is expected", A, gives="skipped"),
-    row("a mode alone expects nothing", A, mode="exact", gives="skipped"),
+    row("of a call alone", "passed", TAGS, calls=[tool("a", arguments=LISTED, unordered=["*"])]),
+    row("too many to compare so", BROKEN, uses("a", {"n": [*range(201)]}),
+        calls=[tool("a", arguments={"n": [*range(201)]}, unordered=["n"])], has="more than the 200"),
+    row("nothing is expected", "skipped", A),
+    row("a mode alone expects nothing", "skipped", A, mode="exact"),
     *(
-        row(f"{mode} {number}", *events, says(), mode=mode, calls=AB, gives=gives)
+        row(f"{mode} {number}", gives, *events, says(), mode=mode, calls=AB)
         for mode, matching, different in (
             ("exact", [[A, B]], [[B, A], [A, B, C], [A], [A, C, B], []]),
             ("in_order", [[A, B], [A, C, B], [C, A, B, A]], [[B, A], [A], []]),
@@ -100,95 +89,50 @@ ROWS = [
         for gives, traces in (("passed", matching), (BROKEN, different))
         for number, events in enumerate(traces)
     ),
-    row("no calls are expected", says(), calls=[], gives="passed"),
-    row(
-        "a call where none is expected", A, calls=[], gives=BROKEN, has="a was called unexpectedly (event 0)"
-    ),
-    row("one call for two", A, calls=[tool("a"), tool("a")], gives=BROKEN),
-    row("two calls for two", A, A, calls=[tool("a"), tool("a")], gives="passed"),
-    row("the best assignment", A1, uses("a", {"x": 2}), calls=[tool("a"), *X1], gives="passed"),
-    row(
-        "other arguments",
-        says(),
-        uses("refund", {"order": 8, "full": True}),
-        calls=[tool("refund", arguments={"order": 7})],
-        gives=f"{BROKEN}: {OTHER}",
-    ),
-    row(
-        "a missing call",
-        A,
-        calls=AB,
-        gives=BROKEN,
-        has="b was not called as expected (precision 1.00, recall 0.50",
-    ),
-    row(
-        "calls out of order",
-        B,
-        A,
-        mode="in_order",
-        calls=AB,
-        gives=BROKEN,
-        has="a was called out of order (event 2)",
-    ),
-    row("all arguments", MADE, calls=[PLAIN], gives=BROKEN),
-    row("in part, by the call", MADE, calls=[PART], gives="passed"),
-    row("in part, by the case", MADE, match="partial", calls=[PLAIN], gives="passed"),
-    row("in part, by the judge", MADE, calls=[PLAIN], config=PARTIAL, gives="passed"),
-    row("exactly, by the call", MADE, calls=[WHOLE], config=PARTIAL, gives=BROKEN),
-    row("any arguments", A1, calls=[tool("a")], gives="passed"),
-    row("no arguments", A1, calls=[tool("a", arguments={})], gives=BROKEN),
-    row("null is no arguments", uses("a", None), calls=[tool("a", arguments={})], gives="passed"),
-    row("rules together", WEATHER, ignore=["id", "limit"], calls=[CLOSE], gives="passed"),
-    row("a pattern alone", WEATHER, calls=[tool("a", patterns={"q": "Rome$"})], gives="passed"),
-    row("another pattern", WEATHER, calls=[tool("a", patterns={"q": "Oslo$"})], gives=BROKEN),
-    row("a pattern of what is missing", uses("a", {}), calls=[tool("a", patterns={"q": "."})], gives=BROKEN),
-    row("true is not one", uses("a", {"x": True}), calls=X1, gives=BROKEN),
-    row(
-        "decimals",
-        calls("a", {"x": 19.91}),
-        calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)],
-        gives="passed",
-    ),
+    row("no calls are expected", "passed", says(), calls=[]),
+    row("a call where none is expected", BROKEN, A, calls=[], has="a was called unexpectedly (event 0)"),
+    row("one call for two", BROKEN, A, calls=[tool("a"), tool("a")]),
+    row("two calls for two", "passed", A, A, calls=[tool("a"), tool("a")]),
+    row("the best assignment", "passed", A1, uses("a", {"x": 2}), calls=[tool("a"), *X1]),
+    row("other arguments", f"{BROKEN}: {OTHER}", says(), uses("refund", {"order": 8, "full": True}),
+        calls=[tool("refund", arguments={"order": 7})]),
+    row("a missing call", BROKEN, A, calls=AB,
+        has="b was not called as expected (precision 1.00, recall 0.50"),
+    row("calls out of order", BROKEN, B, A, mode="in_order", calls=AB,
+        has="a was called out of order (event 2)"),
+    row("all arguments", BROKEN, MADE, calls=[PLAIN]),
+    row("in part, by the call", "passed", MADE, calls=[PART]),
+    row("in part, by the case", "passed", MADE, match="partial", calls=[PLAIN]),
+    row("in part, by the judge", "passed", MADE, calls=[PLAIN], config=PARTIAL),
+    row("exactly, by the call", BROKEN, MADE, calls=[WHOLE], config=PARTIAL),
+    row("any arguments", "passed", A1, calls=[tool("a")]),
+    row("no arguments", BROKEN, A1, calls=[tool("a", arguments={})]),
+    row("null is no arguments", "passed", uses("a", None), calls=[tool("a", arguments={})]),
+    row("rules together", "passed", WEATHER, ignore=["id", "limit"], calls=[CLOSE]),
+    row("a pattern alone", "passed", WEATHER, calls=[tool("a", patterns={"q": "Rome$"})]),
+    row("another pattern", BROKEN, WEATHER, calls=[tool("a", patterns={"q": "Oslo$"})]),
+    row("a pattern of what is missing", BROKEN, uses("a", {}), calls=[tool("a", patterns={"q": "."})]),
+    row("true is not one", BROKEN, uses("a", {"x": True}), calls=X1),
+    row("decimals", "passed", calls("a", {"x": 19.91}),
+        calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)]),
     *(
-        row(
-            f"arguments {arguments!r}",
-            uses("a", arguments),
-            calls=[tool("a")],
-            gives=f"failed {failure}",
-            has="with arguments that are",
-        )
+        row(f"arguments {arguments!r}", f"failed {failure}", uses("a", arguments), calls=[tool("a")],
+            has="with arguments that are")
         for arguments, failure in (("{x: 1}", "parse_error"), ("", "parse_error"), ([1], "type_error"))
     ),
-    row("arguments as JSON text", uses("a", '{"x": 1}'), calls=X1, gives="passed"),
-    row("not the forbidden call", uses("rm", {"path": "/tmp"}), forbidden=ROOT, gives="passed"),
-    row(
-        "the forbidden call",
-        A,
-        uses("rm", {"path": "/", "force": True}),
-        forbidden=ROOT,
-        gives=BROKEN,
-        has="rm must not be called like that (event 2)",
-    ),
-    row("a part of it, whatever the case", EVE, match="exact", forbidden=TO_EVE, gives=BROKEN),
-    row("another part", EVE, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})], gives="passed"),
-    row("a forbidden tool", uses("rm", "{"), forbidden=[tool("rm")], gives="failed parse_error"),
-    row(
-        "a forbidden call that cannot be read",
-        calls("pay", '{"to": "eve"'),
-        forbidden=TO_EVE,
-        gives="failed parse_error",
-        has=MAY_BE,
-    ),
-    row("a forbidden call that failed", DECLINED, forbidden=[tool("pay")], gives=BROKEN),
-    row(
-        "a forbidden result",
-        says(),
-        answers("pay"),
-        forbidden=[tool("pay")],
-        gives=BROKEN,
-    ),
+    row("arguments as JSON text", "passed", uses("a", '{"x": 1}'), calls=X1),
+    row("not the forbidden call", "passed", uses("rm", {"path": "/tmp"}), forbidden=ROOT),
+    row("the forbidden call", BROKEN, A, uses("rm", {"path": "/", "force": True}), forbidden=ROOT,
+        has="rm must not be called like that (event 2)"),
+    row("a part of it, whatever the case", BROKEN, EVE, match="exact", forbidden=TO_EVE),
+    row("another part", "passed", EVE, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})]),
+    row("a forbidden tool", "failed parse_error", uses("rm", "{"), forbidden=[tool("rm")]),
+    row("a forbidden call that cannot be read", "failed parse_error", calls("pay", '{"to": "eve"'),
+        forbidden=TO_EVE, has=MAY_BE),
+    row("a forbidden call that failed", BROKEN, DECLINED, forbidden=[tool("pay")]),
+    row("a forbidden result", BROKEN, says(), answers("pay"), forbidden=[tool("pay")]),
     *(
-        row(f"count {count} of {times}", *[A] * times, says(), counts={"a": count}, gives=gives, has=words)
+        row(f"count {count} of {times}", gives, *[A] * times, says(), counts={"a": count}, has=words)
         for count, times, gives, words in (
             (2, 1, BROKEN, "a was called 1 time, expected at least 2"),
             (2, 3, BROKEN, "a was called 3 times, expected at most 2"),
@@ -198,54 +142,29 @@ ROWS = [
             (0, 0, "passed", ""),
         )
     ),
-    row("failed calls count", FAILED, uses("a", {"x": 2}), calls=AFTER_FAILURE, gives=BROKEN),
-    row("a result without a call is no call", answers("a"), calls=[], gives="passed"),
-    row("an agent that did nothing", asks("?"), calls=[], gives=NOTHING),
-    row("an agent that did nothing, subset", asks("?"), mode="subset", calls=AB, gives=NOTHING),
-    row("not recorded, any would do", HIDDEN, calls=[tool("a")], gives="passed"),
-    row("not recorded", HIDDEN, calls=X1, gives=UNKNOWN),
-    row("not recorded, and another", HIDDEN, B, calls=X1, gives="failed missing_output"),
-    row("not recorded, forbidden like that", HIDDEN, forbidden=X1, gives=UNKNOWN),
-    row("not recorded, forbidden", HIDDEN, forbidden=[tool("a")], gives="failed missing_output"),
-    row("a key that is unknown", A, cals=[], gives=f"refused {FIELD}.cals", has="Did you mean calls?"),
-    row("a mode that is unknown", A, mode="strict", gives=f"refused {FIELD}.mode"),
-    row(
-        "a key of a call",
-        A,
-        calls=[tool("a", argumens={})],
-        gives=f"refused {FIELD}.calls.0.argumens",
-        has="Did you mean arguments?",
-    ),
-    row(
-        "a pattern",
-        A,
-        calls=[tool("a", patterns={"x": "("})],
-        gives=f"refused {FIELD}.calls.0.patterns",
-        has="missing )",
-    ),
-    row(
-        "a glob", A, calls=[tool("a", ignore=["[z-a]"])], gives=f"refused {FIELD}.calls.0.ignore", has="[z-a]"
-    ),
-    row(
-        "a glob of a pattern",
-        A,
-        calls=[tool("a", patterns={"[z-a]": "x"})],
-        gives=f"refused {FIELD}.calls.0.patterns",
-        has="[z-a]",
-    ),
-    row(
-        "a count",
-        A,
-        counts={"a": {"min": 2, "max": 1}},
-        gives=f"refused {FIELD}.counts.a",
-        has="less than min",
-    ),
-    row("counts in a list", A, counts=[1], gives=f"refused {FIELD}.counts", has="dict"),
-    row("a count that is true", A, counts={"a": True}, gives=f"refused {FIELD}.counts.a"),
-    Row(
-        "no object", A, metadata={"trajectory_match": "a,b"}, gives=f"refused {FIELD}", has="is not an object"
-    ),
-]
+    row("failed calls count", BROKEN, FAILED, uses("a", {"x": 2}), calls=AFTER_FAILURE),
+    row("a result without a call is no call", "passed", answers("a"), calls=[]),
+    row("an agent that did nothing", NOTHING, asks("?"), calls=[]),
+    row("an agent that did nothing, subset", NOTHING, asks("?"), mode="subset", calls=AB),
+    row("not recorded, any would do", "passed", HIDDEN, calls=[tool("a")]),
+    row("not recorded", UNKNOWN, HIDDEN, calls=X1),
+    row("not recorded, and another", "failed missing_output", HIDDEN, B, calls=X1),
+    row("not recorded, forbidden like that", UNKNOWN, HIDDEN, forbidden=X1),
+    row("not recorded, forbidden", "failed missing_output", HIDDEN, forbidden=[tool("a")]),
+    row("a key that is unknown", f"refused {FIELD}.cals", A, cals=[], has="Did you mean calls?"),
+    row("a mode that is unknown", f"refused {FIELD}.mode", A, mode="strict"),
+    row("a key of a call", f"refused {FIELD}.calls.0.argumens", A, calls=[tool("a", argumens={})],
+        has="Did you mean arguments?"),
+    row("a pattern", f"refused {FIELD}.calls.0.patterns", A, calls=[tool("a", patterns={"x": "("})],
+        has="missing )"),
+    row("a glob", f"refused {FIELD}.calls.0.ignore", A, calls=[tool("a", ignore=["[z-a]"])], has="[z-a]"),
+    row("a glob of a pattern", f"refused {FIELD}.calls.0.patterns", A,
+        calls=[tool("a", patterns={"[z-a]": "x"})], has="[z-a]"),
+    row("a count", f"refused {FIELD}.counts.a", A, counts={"a": {"min": 2, "max": 1}}, has="less than min"),
+    row("counts in a list", f"refused {FIELD}.counts", A, counts=[1], has="dict"),
+    row("a count that is true", f"refused {FIELD}.counts.a", A, counts={"a": True}),
+    Row("no object", f"refused {FIELD}", A, metadata={"trajectory_match": "a,b"}, has="is not an object"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -10,57 +10,29 @@ OUT_OF_ORDER = "failed contract_violation"
 SUBMIT = calls("submit", {"total": 7})
 
 ROWS = [
-    Row(
-        "answered calls pass",
-        uses("a"),
-        uses("b", call_id="x"),
-        says(),
-        gives="passed: 2 tool calls answered",
-    ),
-    Row("an empty trace is an error", gives="error missing_output"),
-    Row("a trace without tools is skipped", says(), gives="skipped"),
-    Row(
-        "a result nobody asked for fails",
-        *(answers("search"), says()),
-        gives=f"{OUT_OF_ORDER}: a result of search answers no tool call (event 0)",
-    ),
-    Row(
-        "a call without a result fails",
-        *(uses("a"), calls("b"), says()),
-        gives=f"{OUT_OF_ORDER}: the call of b has no result (event 2)",
-        score=0.5,
-    ),
-    Row(
-        "a result that names another tool fails",
-        *(calls("a", call_id="x"), answers("b", call_id="x")),
-        gives=f"{OUT_OF_ORDER}: the call of a is answered by b (event 1)",
-    ),
-    Row(
-        "a result without a tool answers by id",
-        *(calls("a", call_id="x"), answers(None, call_id="x")),
-        gives="passed",
-    ),
-    Row(
-        "parallel calls are answered in any order",
+    Row("answered calls pass", "passed: 2 tool calls answered", uses("a"), uses("b", call_id="x"), says()),
+    Row("an empty trace is an error", "error missing_output"),
+    Row("a trace without tools is skipped", "skipped", says()),
+    Row("a result nobody asked for fails",
+        f"{OUT_OF_ORDER}: a result of search answers no tool call (event 0)", *(answers("search"), says())),
+    Row("a call without a result fails", f"{OUT_OF_ORDER}: the call of b has no result (event 2)",
+        *(uses("a"), calls("b"), says()), score=0.5),
+    Row("a result that names another tool fails", f"{OUT_OF_ORDER}: the call of a is answered by b (event 1)",
+        *(calls("a", call_id="x"), answers("b", call_id="x"))),
+    Row("a result without a tool answers by id", "passed",
+        *(calls("a", call_id="x"), answers(None, call_id="x"))),
+    Row("parallel calls are answered in any order", "passed",
         *(calls("a", call_id="1"), calls("a", call_id="2")),
-        *(answers("a", call_id="2"), answers("a", call_id="1")),
-        gives="passed",
-    ),
-    Row(
-        "a result in another attempt answers nothing",
-        *(calls("a", attempt=0), answers("a", attempt=1)),
-        gives=f"{OUT_OF_ORDER}: the call of a has no result (event 0); 1 more step out of order",
-        evidence={"problem_count": 2},
-    ),
-    Row(
-        "an unnamed tool has words",
-        calls(None),
-        gives=f"{OUT_OF_ORDER}: the call of an unnamed tool has no result (event 0)",
-    ),
-    Row("the answer needs no result", uses("a"), SUBMIT, final_output_tool="submit", gives="passed"),
-    Row("a call like it does", uses("a"), SUBMIT, gives=OUT_OF_ORDER),
-    Row("so do others", uses("a"), SUBMIT, calls("b"), final_output_tool="submit", gives=OUT_OF_ORDER),
-]
+        *(answers("a", call_id="2"), answers("a", call_id="1"))),
+    Row("a result in another attempt answers nothing",
+        f"{OUT_OF_ORDER}: the call of a has no result (event 0); 1 more step out of order",
+        *(calls("a", attempt=0), answers("a", attempt=1)), evidence={"problem_count": 2}),
+    Row("an unnamed tool has words", f"{OUT_OF_ORDER}: the call of an unnamed tool has no result (event 0)",
+        calls(None)),
+    Row("the answer needs no result", "passed", uses("a"), SUBMIT, final_output_tool="submit"),
+    Row("a call like it does", OUT_OF_ORDER, uses("a"), SUBMIT),
+    Row("so do others", OUT_OF_ORDER, uses("a"), SUBMIT, calls("b"), final_output_tool="submit"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

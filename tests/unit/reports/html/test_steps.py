@@ -70,7 +70,7 @@ def test_of_very_many_steps_those_with_verdicts_and_differences_are_shown() -> N
 def test_long_values_are_cut_and_say_so() -> None:
     row = single_steps(side(make_event(0, output="x" * 150)), limit=100, most=10)[0].rows[0]
     assert row.candidate is not None
-    assert (len(row.candidate.text), row.candidate.cut) == (100, 50)
+    assert (len(row.candidate.view.text), row.candidate.view.after) == (100, 50)
 
 
 def test_two_long_values_are_shown_from_shortly_before_their_first_difference() -> None:
@@ -84,7 +84,7 @@ def test_two_long_values_are_shown_from_shortly_before_their_first_difference() 
     before, now = rows[0].baseline, rows[0].candidate
     assert before is not None
     assert now is not None
-    assert (before.skipped, now.skipped) == (1_700, 1_700)
+    assert (before.view.before, now.view.before) == (1_700, 1_700)
     assert [piece.text for piece in now.pieces if piece.differs] == ["now"]
 
 
@@ -96,8 +96,8 @@ def test_short_arguments_are_on_one_line_and_equal_in_form_on_both_sides() -> No
     before, now = rows[0].baseline, rows[0].candidate
     assert before is not None
     assert now is not None
-    assert before.text == '{\n  "a": 1\n}'
-    assert now.text.startswith('{\n  "argument_0": 0,')
+    assert before.view.text == '{\n  "a": 1\n}'
+    assert now.view.text.startswith('{\n  "argument_0": 0,')
 
 
 def test_what_happened_besides_messages_and_calls_is_named() -> None:
@@ -108,7 +108,7 @@ def test_what_happened_besides_messages_and_calls_is_named() -> None:
         make_event(3, output=None, content_recorded=False, block_reason="moderation"),
     ]
     cells = [row.candidate for row in single_steps(side(*events), limit=100, most=10)[0].rows]
-    assert [(cell.title, cell.text, list(cell.facts)) for cell in cells if cell is not None] == [
+    assert [(cell.title, cell.view.text, list(cell.facts)) for cell in cells if cell is not None] == [
         ("refund fails", '{"code": 500}', []),
         ("agent: model call", "", ["attempt 2", "gpt-4o", "9 output tokens"]),
         ("triage: reasoning", "I should look it up.", []),

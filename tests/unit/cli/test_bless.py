@@ -16,13 +16,11 @@ COMMITTED = {"git_commit": "a" * 40, "git_dirty": False, "model": "gpt-x"}
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a baseline of three passed cases, registered as `main`."""
-    monkeypatch.chdir(tmp_path)
+def baseline(here: Path) -> None:
+    """A baseline of three passed cases, registered as `main`."""
     make_pack(Path("old"))
     words = ["--name", "main", "--run", "old", "--approved-by", "qa", "--rationale", "first"]
     assert main(["registry", "baseline-promote", *words]) == 0
-    return tmp_path
 
 
 def new_run(**config: Any) -> str:
@@ -53,9 +51,7 @@ def test_every_difference_is_shown_by_case_and_nothing_changes(cli: Shell) -> No
     assert f"--accept {shown['digest']} " in cli.out(*BLESS)
 
 
-def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
-    cli: Shell,
-) -> None:
+def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(cli: Shell) -> None:
     new_run()
     digest = cli.json(*BLESS)["digest"]
     accepted = cli.json(*BLESS, "--accept", digest, "--approved-by", "ana", "--rationale", "new flow")
@@ -68,16 +64,16 @@ def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["--accept", "0" * 12, "--approved-by", "ana", "--rationale", "x"], "accept"),
-        (["--accept", "DIGEST", "--rationale", "x"], "approved-by"),
-        (["--accept", "DIGEST", "--approved-by", "ana"], "rationale"),
+        ("--accept 000000000000 --approved-by ana --rationale x", "accept"),
+        ("--accept DIGEST --rationale x", "approved-by"),
+        ("--accept DIGEST --approved-by ana", "rationale"),
+        ("--approved-by ana --rationale x", "--accept"),
     ],
 )
-def test_another_digest_or_a_missing_name_accepts_nothing(cli: Shell, words: list[str], names: str) -> None:
+def test_another_digest_or_a_missing_word_accepts_nothing(cli: Shell, words: str, names: str) -> None:
     new_run()
     digest = cli.json(*BLESS)["digest"]
-    said = cli.err(*BLESS, *[digest if word == "DIGEST" else word for word in words])
-    assert names in said
+    assert names in cli.err(*BLESS, *words.replace("DIGEST", digest).split())
     assert registered() != "new"
 
 
@@ -114,21 +110,14 @@ def test_a_model_that_the_traces_name_is_known(cli: Shell) -> None:
 
 
 def test_a_run_with_an_error_is_no_baseline(cli: Shell) -> None:
-    make_pack(
-        Path("new"), [make_result("case-1", error="policy")], config=make_config(run_id="new", **COMMITTED)
-    )
+    config = make_config(run_id="new", **COMMITTED)
+    make_pack(Path("new"), [make_result("case-1", error="policy")], config=config)
     assert "ended in an error" in cli.err(*BLESS, code=4)
 
 
 def test_a_baseline_that_is_not_registered_is_an_error(cli: Shell) -> None:
     new_run()
     assert "mian" in cli.err("bless", "--name", "mian", "--run", "new")
-
-
-def test_an_approval_without_a_digest_is_an_error_and_not_a_look(cli: Shell) -> None:
-    new_run()
-    said = cli.err(*BLESS, "--approved-by", "ana", "--rationale", "x")
-    assert "--accept" in said
 
 
 def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(cli: Shell) -> None:
