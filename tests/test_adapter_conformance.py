@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.importers.catalog import FORMATS, names_of
+from agent_eval.importers.catalog import FORMATS
 from agent_eval.operations.conformance import EXPECTED, check_adapters
 
 FIXTURES = Path(__file__).parent / "fixtures" / "adapters"
@@ -39,9 +39,9 @@ def test_a_fixture_that_holds_something_else_fails(tmp_path):
     assert failed.problems == ("has 1 errors, not 7", "has 12 input tokens, not 0")
 
 
-def test_every_fixture_of_a_provider_says_what_it_holds():
-    for provider in names_of("provider")[1:]:
-        exports = [path for path in (FIXTURES / provider).iterdir() if not path.name.endswith(EXPECTED)]
+def test_every_fixture_says_what_it_holds():
+    for entry in FORMATS:
+        exports = [path for path in (FIXTURES / entry.name).iterdir() if not path.name.endswith(EXPECTED)]
         assert [path.name for path in exports if not path.with_name(path.name + EXPECTED).exists()] == []
 
 

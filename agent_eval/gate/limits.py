@@ -180,9 +180,10 @@ def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> Rul
         return result(passed=False, message=why)
     if is_rise:
         return _hold_increase(name, limit, measured, may_vary=may_vary)
-    number, did = measured.new_hard_fails, "newly failed hard"
-    if name == "max_regressed_cases":
-        number, did = measured.regressed, "regressed"
+    number, did = {
+        "max_regressed_cases": (measured.regressed, "regressed"),
+        "max_new_hard_fail_cases": (measured.new_hard_fails, "newly failed hard"),
+    }[name]
     side = "above" if number > limit else "not above"
     message = f"{count(number, 'case')} {did}, {side} {name} {limit:g}."
     return result(passed=number <= limit, message=message, value=number)

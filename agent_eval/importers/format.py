@@ -111,7 +111,7 @@ class Format(ABC):
     """
 
     name: str
-    """As `--provider`, `--framework` and `--source` name it."""
+    """As `--from` names it."""
 
     provider: str | None = None
     """Name of the model's provider by OpenTelemetry (`gen_ai.provider.name`); None if records say it."""

@@ -93,7 +93,10 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
     path = Path(path)
     try:
         if _is_stream(path):
-            with open(path, "ab") as stream:  # "wb" would truncate a file that stdout is redirected to
+            own = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path))
+            # A file that stdout is redirected to: opened anew, it would not share the position with what
+            # writes there before and after, and "wb" would truncate it.
+            with open(path, "ab") if own is None else os.fdopen(os.dup(own), "wb") as stream:
                 yield stream
             return
         path.parent.mkdir(parents=True, exist_ok=True)

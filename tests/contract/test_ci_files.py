@@ -14,7 +14,9 @@ from check_jsonschema.builtin_schemas import get_builtin_schema
 from agent_eval.ci.config import INPUTS
 from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import CI, SECRET, Option
+from agent_eval.config.rows.commands import CI_FILES
 from agent_eval.config.table import options_of
+from agent_eval.demo.scaffold import ALL, PLATFORMS
 from tests.ci_files import composite_action, rows
 from tests.ci_files.catalog import FILES, STARTERS
 
@@ -32,6 +34,14 @@ PLATFORM_OF = {COMPONENT: "gitlab", PLUGIN: "buildkite", ORB: "circleci"}
 
 def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_platform_has_a_file_that_init_writes_and_a_guide_names() -> None:
+    names = {spec.name for spec in platform_specs()} - {"local"}
+    assert set(ALL) == names, "a platform has its file in PLATFORMS of agent_eval/demo/scaffold.py"
+    assert set(CI_FILES) == {"all", "none", *PLATFORMS}, "CI_FILES of agent_eval/config/rows/commands.py"
+    guides = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/guides").glob("*.md"))
+    assert [name for name in ALL if f"`{PLATFORMS[name][0]}`" not in guides] == []
 
 
 @pytest.mark.parametrize("path", FILES)

@@ -14,6 +14,7 @@ from agent_eval.config.options import Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
 from agent_eval.gate.policy_file import parse_thresholds
@@ -39,6 +40,10 @@ def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
         "a rule is a field of Thresholds (agent_eval/contracts/gate.py) and, in the same place, a row of "
         "agent_eval/config/rows/job.py and of EXAMPLES"
     )
+    missing = set(fields) - GatePolicy.model_fields.keys()
+    assert missing == set(), "a policy has the limit too: agent_eval/contracts/policy.py"
+    without_key = [option.name for option in THRESHOLDS if option.name not in KEYS]
+    assert without_key == [], "agent-eval.yml states the limit: KEYS of agent_eval/config/rows/file.py"
 
 
 @EACH
@@ -60,6 +65,17 @@ def test_a_limit_without_a_comparison_is_applied_only_when_it_needs_none(option:
     limits = Thresholds(**{option.field: EXAMPLES[option.field]})
     [result] = apply_limits(limits, measured, may_vary=False)
     assert result.applied == (option.field in ABSOLUTE)
+
+
+def test_each_limit_is_held_against_a_figure_of_its_own() -> None:
+    measured = Measured(
+        cases=10, passed=Fraction(5), hard_failed=Fraction(2), has_baseline=True, compared=10,
+        hard_fails=[(Fraction(1), Fraction(2))], regressed=4, new_hard_fails=3,
+    )  # fmt: skip
+    results = apply_limits(Thresholds(**EXAMPLES), measured, may_vary=False)
+    assert len({result.value for result in results}) == len(EXAMPLES), (
+        "a rule without a branch in `_hold` of agent_eval/gate/limits.py counts what another one counts"
+    )
 
 
 def test_a_report_shows_every_limit_with_its_sentence() -> None:

@@ -21,12 +21,14 @@ from agent_eval.gate.sentences import SENTENCES
 from agent_eval.importers.catalog import FORMATS
 from agent_eval.judges import DEFAULT_JUDGES, JUDGES, JudgeConfig
 from agent_eval.judges.catalog import known_judges, load_judges
+from agent_eval.models.catalog import MODELS
 from agent_eval.suites.validate import validate_suite
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 JUDGES_GUIDE, TRACES_GUIDE, WHICH_JUDGE = (
     (GUIDES / f"{name}.md").read_text(encoding="utf-8") for name in ("judges", "traces", "which-judge")
 )
+OF_MODELS = ("--provider", "--llm-key")
 ROWS = re.findall(r"^\| (`.*`) \| .+ \| `(\{.*\})` \|$", TRACES_GUIDE, re.MULTILINE)
 
 
@@ -146,6 +148,19 @@ def test_the_lines_of_a_judge_work(fear: str, tmp_path: Path) -> None:
     )
     report = validate_suite(path, strict=True)
     assert (report.passed, report.warnings) == (True, [])
+
+
+def test_every_provider_of_models_is_named_with_its_key() -> None:
+    page = (GUIDES / "llm-judge.md").read_text(encoding="utf-8")
+    rows = {
+        option: next(line for line in page.splitlines() if f"| `{option}`" in line) for option in OF_MODELS
+    }
+    assert [name for name in MODELS if f"`{name}`" not in rows["--provider"]] == []
+    keys = {kind.key_variable for kind in MODELS.values() if kind.key_variable}
+    assert sorted(key for key in keys if f"`{key}`" not in rows["--llm-key"]) == []
+    agents = (GUIDES / "live-agents.md").read_text(encoding="utf-8")
+    hosted = [f"{name}:MODEL" for name, kind in MODELS.items() if kind.is_agent]
+    assert [form for form in hosted if f"| `{form}` |" not in agents] == []
 
 
 def test_every_format_that_is_imported_is_named() -> None:

@@ -61,8 +61,10 @@ def test_faults_do_not_change_what_is_asked() -> None:
 def test_faults_name_judges_that_there_are() -> None:
     named = {judge for fault in FAULTS for judge in fault.judges | fault.may_find}
     assert named <= set(JUDGES)
-    assert set(JUDGES) - {judge for fault in FAULTS for judge in fault.judges} == set(
-        judge_accuracy.NOT_MEASURED
+    without = set(JUDGES) - {judge for fault in FAULTS for judge in fault.judges}
+    assert without == set(judge_accuracy.NOT_MEASURED), (
+        "plant a fault that the judge finds (benchmarks/planted), or say in NOT_MEASURED of "
+        "benchmarks/judge_accuracy.py why it has none; then: python -m benchmarks.judge_accuracy --write"
     )
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli.main import main
+from agent_eval.cli.main import COMMANDS, main
 from tests.factories import make_pack, make_result
 from tests.unit.cli.shell import Shell
 
 FORMATS = [("export-junit", "junit.xml", "test_suites", 2), ("export-csv", "run.csv", "rows", 12)]
+EXPORTS = [name for name in COMMANDS if name.startswith("export ")]
 
 
 @pytest.fixture
@@ -29,18 +30,18 @@ def test_a_pack_is_written_and_counted(
     assert Path("reports", out).read_bytes()
 
 
-@pytest.mark.parametrize("command", [name for name, *_ in FORMATS])
+@pytest.mark.parametrize("command", EXPORTS)
 def test_a_changed_pack_is_refused_and_nothing_is_written(pack: str, command: str, cli: Shell) -> None:
     Path(pack, "run", "summary.json").write_text("{}")
-    assert cli.error(command, "--run", pack, "--out", "x")["code"] == "invalid_pack"
+    assert cli.error(*command.split(), "--run", pack, "--out", "x")["code"] == "invalid_pack"
     assert not Path("x").exists()
 
 
-@pytest.mark.parametrize("command", ["export-junit", "export-csv", "export-otel"])
+@pytest.mark.parametrize("command", EXPORTS)
 def test_a_file_within_the_pack_leaves_it_whole(pack: str, command: str) -> None:
-    assert main([command, "--run", pack, "--out", f"{pack}/exported"]) == 0
+    assert main([*command.split(), "--run", pack, "--out", f"{pack}/exported"]) == 0
     assert main(["pack", "verify", "--run", pack]) == 0
-    assert main([command, "--run", pack, "--out", f"{pack}/run/summary.json"]) == 2
+    assert main([*command.split(), "--run", pack, "--out", f"{pack}/run/summary.json"]) == 2
 
 
 @pytest.mark.parametrize(("protocol", "first"), [("jsonl", "attributes"), ("otlp-json", "resourceSpans")])

@@ -34,6 +34,14 @@ def test_alone_it_lists_the_commands_by_group_and_that_is_no_error(cli: Shell) -
     assert 26 <= len(listed) <= 30
 
 
+@pytest.mark.parametrize("group", [name for name, entry in GROUPS.items() if " | " in entry.summary])
+def test_a_group_that_lists_its_commands_lists_all_but_its_usual_one(group: str) -> None:
+    listed = set(re.findall(r"\w+(?= \| )|(?<= \| )\w+", GROUPS[group].summary))
+    assert listed | {"show"} == {name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")} | {
+        "show"
+    }
+
+
 @pytest.mark.parametrize("typed", ALIASES)
 def test_an_earlier_name_is_the_command_that_it_became(typed: str, cli: Shell) -> None:
     path = " ".join(unaliased(typed.split())).split(" --")[0]

@@ -385,6 +385,15 @@ def test_built_in_judges_say_what_they_read() -> None:
     assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
 
 
+def test_every_built_in_judge_has_a_unit_test() -> None:
+    unit = Path(__file__).parents[1]
+    own = "".join(path.read_text("utf-8") for path in unit.glob("judges/builtin/test_*.py"))
+    every = "".join(path.read_text("utf-8") for path in unit.rglob("test_*.py"))
+    classes = {name: spec.partition(":")[2] for name, spec in JUDGES.items()}
+    untested = [name for name, judge in classes.items() if f'"{name}"' not in own and judge not in every]
+    assert untested == [], "add tests/unit/judges/builtin/test_JUDGE.py"
+
+
 def test_a_judge_that_looks_at_the_answer_says_so() -> None:
     classes = [_class_of(spec) for spec in JUDGES.values()]
     sources = {each: Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8") for each in classes}

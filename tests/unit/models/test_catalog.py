@@ -42,7 +42,9 @@ def test_every_option_that_names_a_provider_offers_all_of_the_catalog() -> None:
 
 def test_every_provider_whose_models_are_agents_is_one_and_has_a_server_for_tests() -> None:
     testable = [row.name for row in MODELS.values() if row.is_agent]
-    assert testable == [name for name in AGENTS if name in MODELS] == list(FAKES)
+    assert testable == [name for name in AGENTS if name in MODELS] == list(FAKES), (
+        "add its server to FAKES of tests/fakes/models.py"
+    )
     assert {name: AGENTS[name].key_variable for name in testable} == {
         name: MODELS[name].key_variable for name in testable
     }

@@ -113,8 +113,9 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         "print('before', flush=True)\nwrite_file(Path('/dev/stdout'), b'data\\n')"
     )
     with open(tmp_path / "captured", "wb") as captured:
-        subprocess.run([sys.executable, "-c", code], stdout=captured, check=True)
-    assert (tmp_path / "captured").read_bytes() == b"before\ndata\n"
+        for _ in range(2):  # what the next program writes follows it
+            subprocess.run([sys.executable, "-c", code], stdout=captured, check=True)
+    assert (tmp_path / "captured").read_bytes() == b"before\ndata\n" * 2
 
 
 MEMORY = Path("/dev/shm")
@@ -193,22 +194,6 @@ def test_a_failed_replacement_puts_the_old_directory_back(
     monkeypatch.setattr(os, "rename", fails_for_the_new_one)
     with pytest.raises(StorageError):
         make_directory(tmp_path / "pack", b"new", replace=True)
-    assert content(tmp_path) == {"pack/x": b"old"}
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
-def test_an_error_within_the_block_keeps_the_old_directory(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
-    make_directory(tmp_path / "pack", b"old")
-
-    def fails(final: Path) -> None:
-        with new_directory(final, replace=True) as root:
-            (root / "x").write_bytes(b"half")
-            raise error(28, "No space left on device")
-
-    with pytest.raises(StorageError if error is OSError else error):
-        fails(tmp_path / "pack")
     assert content(tmp_path) == {"pack/x": b"old"}
 
 

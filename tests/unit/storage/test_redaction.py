@@ -125,23 +125,15 @@ def test_the_environment_gives_its_secrets() -> None:
     assert "ghs" not in repr(redactor)
 
 
+NAMES = {
+    True: "GITHUB_TOKEN INPUT_GITHUB-TOKEN ANTHROPIC_API_KEY aws_secret_access_key PGPASSWORD DB_PWD "
+    "AUTHTOKEN",
+    False: "PWD OLDPWD SSH_AUTH_SOCK PATH KEYBOARD GITHUB_SHA",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "secret"),
-    [
-        ("GITHUB_TOKEN", True),
-        ("INPUT_GITHUB-TOKEN", True),
-        ("ANTHROPIC_API_KEY", True),
-        ("aws_secret_access_key", True),
-        ("PGPASSWORD", True),
-        ("DB_PWD", True),
-        ("AUTHTOKEN", True),
-        ("PWD", False),
-        ("OLDPWD", False),
-        ("SSH_AUTH_SOCK", False),
-        ("PATH", False),
-        ("KEYBOARD", False),
-        ("GITHUB_SHA", False),
-    ],
+    ("name", "secret"), [(name, secret) for secret, names in NAMES.items() for name in names.split()]
 )
 def test_names_say_what_is_secret(name: str, secret: bool) -> None:
     assert is_secret_name(name) is secret

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import TypeGuard
 
@@ -57,6 +58,14 @@ def test_every_platform_that_is_written_has_its_row() -> None:
     assert {value.name for value in written if isinstance(value, PlatformSpec)} == {
         spec.name for spec in platform_specs()
     }
+
+
+def test_every_platform_has_unit_tests() -> None:
+    names = [row.partition(":")[0].rpartition(".")[2] for row in catalog.PLATFORMS]
+    tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.iterdir()}
+    assert [name for name in names if name not in tested] == [], (
+        "add tests/unit/ci/platforms/test_PLATFORM.py"
+    )
 
 
 def _is_platform(value: object) -> TypeGuard[type[Platform]]:
