@@ -22,7 +22,7 @@ from agent_eval.ci.config import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program
-from tests.e2e.runner import orders
+from tests.e2e.runner import agent_program, live_order, orders
 from tests.extent import OTHERS, WHOLE_JOB
 from tests.fakes.buildkite import FakeBuildkite
 from tests.fakes.buildkite_upload import CannotInterpolate, uploaded
@@ -162,15 +162,6 @@ def at_work(template: str, root: Path, runner: BuildRunner) -> InShell:
     return shell
 
 
-AGENT = """\
-import json, os, sys
-task = json.load(sys.stdin)
-tools = ["lookup_order"] if os.environ.get("AGENT_KEY") == "k-1" else []
-calls = [{"tool": name, "arguments": {}} for name in tools]
-json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
-"""
-
-
 @pytest.mark.parametrize(
     "template", [pytest.param(name, marks=[OTHERS] if "-pip" in name else []) for name in COMMANDS]
 )
@@ -178,14 +169,10 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with place(platform_of(template), tmp_path) as (runner, push, _):
-        task = {
-            "case_id": "order-1",
-            "input": "Where is order 1?",
-            "policy": {"required_tools": ["lookup_order"]},
-            "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
-        }
-        runner.write_suite(task)
-        (runner.repository.top / "agent.py").write_text(AGENT)
+        runner.write_suite(live_order(1))
+        (runner.repository.top / "agent.py").write_text(
+            agent_program("if os.environ.get('AGENT_KEY') != 'k-1': tools = []")
+        )
         runner.base = runner.repository.commit()
         runner.repository.push("main")
         shell = at_work(template, tmp_path, runner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,15 @@ BASE_BRANCH_RUN, OWN_RUN, REPORTING_RUN = 400, 500, 600
 BASE_SHA, HEAD_SHA = sha("merge base"), sha("head")
 STRICT = {"max_regressed_cases": "0", "max_new_hard_fail_cases": "0"}
 """Inputs unless a test gives its own: four cases are too few for anything but thresholds."""
+COMMAND = f"{sys.executable} -S -E agent.py"
+_AGENT = """\
+import json, os, sys
+task = json.load(sys.stdin)
+said, tools = "It is on its way.", ["lookup_order"]
+{body}
+calls = [{{"tool": name, "arguments": {{}}}} for name in tools]
+json.dump({{"assistant_output": said, "tool_calls": calls}}, sys.stdout)
+"""
 _NOT_COMMITTED = (".git", "agent-eval-out")
 _OUTPUT = re.compile(r"^([a-z-]+)<<(\S+)\n(.*?)\n?^\2$", re.MULTILINE | re.DOTALL)
 
@@ -304,6 +314,11 @@ def live_order(number: int) -> dict[str, Any]:
         "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
         "metadata": {"tool_responses": {"lookup_order": {"status": "shipped"}}},
     }
+
+
+def agent_program(body: str = "") -> str:
+    """An agent that does what it should with a `live_order`, unless `body` changes `said` or `tools`."""
+    return _AGENT.format(body=body)
 
 
 def zipped(files: dict[str, bytes]) -> bytes:

@@ -11,21 +11,23 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, live_order, unzipped
+from tests.e2e.runner import (
+    BASE_SHA,
+    COMMAND,
+    OWN_RUN,
+    PULL,
+    REPOSITORY,
+    Runner,
+    Step,
+    agent_program,
+    live_order,
+    unzipped,
+)
 from tests.extent import WHOLE_JOB
 from tests.fakes.commits import tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
-
-AGENT = """\
-import json, os, sys
-task = json.load(sys.stdin)
-{body}
-calls = [{{"tool": name, "arguments": {{}}}} for name in tools]
-json.dump({{"assistant_output": said, "tool_calls": calls}}, sys.stdout)
-"""
-COMMAND = f"{sys.executable} -S -E agent.py"
 
 AS_IN_A_CONTAINER = """\
 import ctypes, os, sys
@@ -38,8 +40,7 @@ os.execv(sys.executable, [sys.executable, "-m", "agent_eval", "ci"])
 def write(runner: Runner, body: str = "", *, total: int = 4) -> None:
     """The suite, and an agent that does what it should unless `body` says otherwise."""
     runner.write_suite(*(live_order(number) for number in range(1, total + 1)))
-    usual = 'said, tools = "It is on its way.", ["lookup_order"]\n'
-    (runner.workspace / "agent.py").write_text(AGENT.format(body=usual + body))
+    (runner.workspace / "agent.py").write_text(agent_program(body))
     runner.commits_files = True
 
 

@@ -12,19 +12,10 @@ from agent_eval.demo.scaffold import ALL, SAMPLE, SETTINGS, scaffold
 from agent_eval.errors import ExitCode
 from tests.e2e.platforms import SECRETS, CiPlatform, OnGitHub, platform
 from tests.e2e.program import agent_eval
-from tests.e2e.runner import live_order, orders
+from tests.e2e.runner import agent_program, live_order, orders
 from tests.extent import crossed
 from tests.unit.ci.registries import NAME, registry, waiver
 
-AGENT = """\
-import json, os, sys
-task = json.load(sys.stdin)
-tools = ["lookup_order"]
-{body}
-calls = [{{"tool": name, "arguments": {{}}}} for name in tools]
-json.dump({{"assistant_output": "It is on its way.", "tool_calls": calls}}, sys.stdout)
-"""
-COMMAND = f"{sys.executable} -S -E agent.py"
 BROKEN = 'tools.append("escalate")'
 CHANGED = f'if "change" in os.getcwd(): {BROKEN}'
 """Lines of one program for both sides, which are told apart by where they run."""
@@ -34,7 +25,7 @@ def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
     """Write a suite without traces, and an agent beside the checkout; the inputs that run it."""
     ci.write_suite(live_order(1), live_order(2))
     agent = ci.workspace.parent / "agent.py"
-    agent.write_text(AGENT.format(body=body))
+    agent.write_text(agent_program(body))
     return {"agent_command": f"{sys.executable} -S -E {agent}"}
 
 

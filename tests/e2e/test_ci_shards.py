@@ -15,16 +15,18 @@ from tests.e2e.program import agent_eval, write_program
 from tests.e2e.runner import (
     BASE_BRANCH_RUN,
     BASE_SHA,
+    COMMAND,
     HEAD_SHA,
     PULL,
     REPOSITORY,
     Runner,
     Step,
+    agent_program,
     live_order,
     orders,
     unzipped,
 )
-from tests.e2e.test_ci_platforms import AGENT, BROKEN, COMMAND
+from tests.e2e.test_ci_platforms import BROKEN
 from tests.fakes.github import FakeGitHub, sha
 
 WORKFLOW = yaml.safe_load((REPOSITORY / "ci-templates" / "github-shards.yml").read_text())
@@ -59,7 +61,7 @@ class Machines:
     def evaluate(self, body: str = "", *, commit: str = HEAD_SHA) -> None:
         """All shards and the merge, for an agent, with this commit checked out."""
         self.runner.check_out(commit)
-        (self.runner.workspace / "agent.py").write_text(AGENT.format(body=body))
+        (self.runner.workspace / "agent.py").write_text(agent_program(body))
         for shard in range(1, SHARDS + 1):
             self.run(
                 "shard", SUITE="suite.json", AGENT=COMMAND, SHARD=str(shard), SHARDS=str(SHARDS),
@@ -137,7 +139,7 @@ def elsewhere(runner: Runner) -> Path:
     place = runner.root / "elsewhere"
     place.mkdir()
     shutil.copy(runner.workspace / "suite.json", place)
-    (place / "agent.py").write_text(AGENT.format(body=""))
+    (place / "agent.py").write_text(agent_program())
     ended = agent_eval(
         "run", "--suite", "suite.json", "--agent-command", COMMAND, "--out", "forged", cwd=place
     )

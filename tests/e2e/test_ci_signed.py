@@ -14,8 +14,8 @@ from agent_eval.attestations.files import GATE, RESULT, Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.statement import Expected
 from agent_eval.operations.trust import open_trusted
-from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped
-from tests.e2e.test_ci_agent import COMMAND, write
+from tests.e2e.runner import BASE_SHA, COMMAND, HEAD_SHA, PULL, Runner, Step, orders, unzipped
+from tests.e2e.test_ci_agent import write
 from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 

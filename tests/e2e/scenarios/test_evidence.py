@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.runner import BASE_SHA, PULL, REPOSITORY, Runner, orders, unzipped, zipped
+from tests.e2e.runner import BASE_SHA, COMMAND, PULL, REPOSITORY, Runner, orders, unzipped, zipped
 from tests.e2e.scenarios.repository import Evaluated, Job, Repository, broken, case
-from tests.e2e.test_ci_agent import COMMAND, write
+from tests.e2e.test_ci_agent import write
 from tests.e2e.test_ci_signed import KEY, OTHER, PEM
 from tests.fakes.github import FakeGitHub
 from tests.fakes.models import FakeOpenAi, Step
