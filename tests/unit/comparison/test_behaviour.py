@@ -56,10 +56,8 @@ def test_changed_arguments_are_told_place_by_place() -> None:
         case_with(("refund", {"id": 1, "amount": 12, "why": {"code": "lost"}, "urgent": True})),
     )
     assert found.calls[0].arguments == {
-        "$.amount": (10, 12),
-        "$.urgent": (ABSENT, True),
-        "$.why.code": ("late", "lost"),
-    }
+        "$.amount": (10, 12), "$.urgent": (ABSENT, True), "$.why.code": ("late", "lost"),
+    }  # fmt: skip
 
 
 def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:

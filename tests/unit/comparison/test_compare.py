@@ -230,18 +230,12 @@ def test_what_got_worse_by_both_expectations_is_a_regression_and_hides_nothing()
 @pytest.mark.parametrize(
     ("before", "now", "is_worse"),
     [
-        ("passed", "failed", True),
-        ("passed", "error", True),
-        ("passed", "inconclusive", True),
-        ("inconclusive", "failed", True),
-        ("skipped", "failed", True),
-        ("failed", "error", False),
-        ("error", "failed", False),
-        ("inconclusive", "inconclusive", False),
-        ("passed", "skipped", False),
+        ("passed", "failed", True), ("passed", "error", True), ("passed", "inconclusive", True),
+        ("inconclusive", "failed", True), ("skipped", "failed", True), ("failed", "error", False),
+        ("error", "failed", False), ("inconclusive", "inconclusive", False), ("passed", "skipped", False),
         ("passed", "passed", False),
     ],
-)
+)  # fmt: skip
 def test_worse_is_a_new_failure_or_a_pass_that_cannot_be_told_now(
     before: str, now: str, is_worse: bool
 ) -> None:

@@ -52,11 +52,9 @@ def test_other_cases_and_definitions_are_enforced_unless_they_are_left_out(enfor
     assert (cases.passed, cases.enforced) == (False, enforced)
     assert cases.message == "1 case is only in the candidate, 2 only in the baseline"
     assert cases.details == {
-        "missing_in_baseline": ["new"],
-        "missing_in_baseline_count": 1,
-        "missing_in_candidate": ["gone", "lost"],
-        "missing_in_candidate_count": 2,
-    }
+        "missing_in_baseline": ["new"], "missing_in_baseline_count": 1,
+        "missing_in_candidate": ["gone", "lost"], "missing_in_candidate_count": 2,
+    }  # fmt: skip
     assert (definitions.passed, definitions.enforced) == (False, enforced)
     assert definitions.message == "1 case is defined differently"
     assert definitions.details == {"changed": ["a"], "changed_count": 1}
@@ -145,10 +143,7 @@ def edited() -> tuple[RunView, RunView]:
 
 @pytest.mark.parametrize(
     ("options", "compared", "changed", "judged_twice"),
-    [
-        ({"judged_twice": ["b"]}, "abd", ["c"], ["b"]),
-        ({"allow_incompatible": True}, "abcd", ["b", "c"], []),
-    ],
+    [({"judged_twice": ["b"]}, "abd", ["c"], ["b"]), ({"allow_incompatible": True}, "abcd", ["b", "c"], [])],
     ids=["both runs were judged alike", "all are included"],
 )
 def test_a_changed_case_is_compared_where_it_may_be(
@@ -174,11 +169,9 @@ def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
         "simulated_user_match",
     ]
     assert refused.value.details["checks"][0] == {
-        "name": "dataset_id_match",
-        "message": "the datasets differ",
-        "baseline_dataset_id": "shop",
+        "name": "dataset_id_match", "message": "the datasets differ", "baseline_dataset_id": "shop",
         "candidate_dataset_id": "bank",
-    }
+    }  # fmt: skip
 
 
 def test_a_name_that_no_verdict_carries_means_every_id_that_no_run_names() -> None:

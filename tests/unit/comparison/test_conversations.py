@@ -22,13 +22,9 @@ ASKS = ("Hello", "lookup", "Hi!")
 def result(*criteria: dict[str, Any], judge: str = "llm") -> Any:
     member = {"llm": "criteria", "strict": "evaluations"}.get(judge, "criteria")
     verdict = Verdict(
-        case_id="a",
-        judge_id=judge,
-        outcome="passed",
-        passed=True,
-        reason="",
+        case_id="a", judge_id=judge, outcome="passed", passed=True, reason="",
         evidence={member: list(criteria)},
-    )
+    )  # fmt: skip
     return result_row(case_result("a", [verdict]))
 
 
@@ -110,11 +106,9 @@ def test_very_many_actions_are_cut_and_still_compared() -> None:
 
 def test_criteria_that_got_worse_come_before_those_that_failed_before_and_those_that_improved() -> None:
     before = result(
-        {"criterion": "A", "outcome": "passed"},
-        {"criterion": "B", "outcome": "failed"},
-        {"criterion": "C", "outcome": "failed"},
-        {"criterion": "D", "outcome": "passed"},
-    )
+        {"criterion": "A", "outcome": "passed"}, {"criterion": "B", "outcome": "failed"},
+        {"criterion": "C", "outcome": "failed"}, {"criterion": "D", "outcome": "passed"},
+    )  # fmt: skip
     now = result(
         {"criterion": "C", "outcome": "passed"},
         {"criterion": "B", "outcome": "failed", "reason": "as before"},
@@ -124,11 +118,9 @@ def test_criteria_that_got_worse_come_before_those_that_failed_before_and_those_
     )
     listed = [(each.criterion, each.baseline, each.candidate) for each in criterion_changes(before, now)]
     assert listed == [
-        ("A", "passed", "inconclusive"),
-        ("E", None, "failed"),
-        ("B", "failed", "failed"),
+        ("A", "passed", "inconclusive"), ("E", None, "failed"), ("B", "failed", "failed"),
         ("C", "failed", "passed"),
-    ]
+    ]  # fmt: skip
 
 
 def test_evaluations_with_equal_words_are_told_apart_by_their_fields() -> None:

@@ -46,10 +46,8 @@ def test_a_stored_result_is_accepted_and_compared_as_what_its_verdicts_amount_to
     ResultChecker("pack").check(row, "verdicts.json")
     case = case_outcome(tuple((one["judge_id"], one["outcome"], one["hard"]) for one in row["verdicts"]))
     assert (case.outcome, case.passed, case.hard_failed) == (
-        row["outcome"],
-        row["passed"],
-        row["hard_failed"],
-    )
+        row["outcome"], row["passed"], row["hard_failed"],
+    )  # fmt: skip
     assert case.judges == {judge_id: outcome for judge_id, (outcome, _, _) in said.items()}
     assert case.failing == any(outcome in ("failed", "error") for outcome, _, _ in said.values())
 
@@ -66,12 +64,9 @@ def test_a_judge_with_several_verdicts_counts_by_its_first_failure_else_by_its_l
 
 def test_the_reference_of_a_run_carries_what_decisions_need_of_it() -> None:
     run = view(
-        {"a": "passed"},
-        agent_version="2.1",
-        model="gpt-4o",
-        git_commit="c" * 40,
+        {"a": "passed"}, agent_version="2.1", model="gpt-4o", git_commit="c" * 40,
         execution_config={"damaged_records": 3},
-    )
+    )  # fmt: skip
     reference = run.reference()
     assert (reference.run_id, reference.dataset_id, reference.manifest_sha256) == ("run-1", "shop", "0" * 64)
     assert (reference.agent_version, reference.model, reference.git_commit) == ("2.1", "gpt-4o", "c" * 40)

@@ -108,16 +108,12 @@ def test_the_metrics_of_a_run_are_called_as_documented() -> None:
 @pytest.mark.parametrize(
     ("found", "risk"),
     [
-        (balance(0), "high"),
-        (balance(1), "low"),
-        (balance(100, regressed=1), "medium"),
-        (balance(100, regressed=1, hard=1), "high"),
-        (balance(100, regressed=1, hard=-1), "medium"),
-        (balance(100, regressed=4, fewer=4), "medium"),
-        (balance(100, regressed=5, fewer=5), "high"),
+        (balance(0), "high"), (balance(1), "low"), (balance(100, regressed=1), "medium"),
+        (balance(100, regressed=1, hard=1), "high"), (balance(100, regressed=1, hard=-1), "medium"),
+        (balance(100, regressed=4, fewer=4), "medium"), (balance(100, regressed=5, fewer=5), "high"),
         (balance(100, fewer=-5), "low"),
     ],
-)
+)  # fmt: skip
 def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compared(
     found: Balance, risk: str
 ) -> None:

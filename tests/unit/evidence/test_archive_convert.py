@@ -136,15 +136,11 @@ def resealed(root: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("run/events.jsonl", b'{"forged": true}\n'),
-        ("judges/policy.json", b"[]\n"),
-        ("judges/extra.json", b"[]\n"),
-        ("run/notes.txt", b"of a later version"),
-        ("run/config.json", None),
-        ("cases/case-2/trajectory.json", None),
-        ("cases/case-2/verdicts.json", None),
+        ("run/events.jsonl", b'{"forged": true}\n'), ("judges/policy.json", b"[]\n"),
+        ("judges/extra.json", b"[]\n"), ("run/notes.txt", b"of a later version"), ("run/config.json", None),
+        ("cases/case-2/trajectory.json", None), ("cases/case-2/verdicts.json", None),
     ],
-)
+)  # fmt: skip
 def test_what_the_other_layout_cannot_hold_is_refused(tmp_path: Path, name: str, data: bytes | None) -> None:
     root = make_pack(tmp_path / "p")
     if data is None:  # the same value in another form

@@ -8,23 +8,15 @@ from fractions import Fraction
 import pytest
 
 from agent_eval.gate.statistics import wilson
-from agent_eval.operations.judge_agreement import (
-    Confusion,
-    Labelled,
-    confusion,
-    kappa,
-    may_block,
-)
+from agent_eval.operations.judge_agreement import Confusion, Labelled, confusion, kappa, may_block
 
 
 def label(*, start: int = 0, **cells: int) -> list[Labelled]:
     """One labelled trial a case: `label(both_passed=3)`."""
     verdicts = {
-        "both_passed": ("passed", "passed"),
-        "wrongly_failed": ("passed", "failed"),
-        "wrongly_passed": ("failed", "passed"),
-        "both_failed": ("failed", "failed"),
-    }
+        "both_passed": ("passed", "passed"), "wrongly_failed": ("passed", "failed"),
+        "wrongly_passed": ("failed", "passed"), "both_failed": ("failed", "failed"),
+    }  # fmt: skip
     found = [verdicts[name] for name, number in cells.items() for _ in range(number)]
     return [Labelled(f"c{start + number}", *verdict) for number, verdict in enumerate(found)]
 
@@ -52,28 +44,19 @@ def test_complete_agreement_and_complete_disagreement_are_the_ends():
 @pytest.mark.parametrize(
     ("failed", "passed", "blocks"),
     [
-        ((0, 30), (0, 30), True),
-        ((3, 30), (3, 30), True),
-        ((4, 30), (0, 30), False),
-        ((0, 30), (4, 30), False),
-        ((0, 29), (0, 30), False),
-        ((0, 30), (0, 29), False),
-        ((5, 50), (0, 30), True),
-        ((5, 49), (0, 30), False),
-        ((0, 30), (5, 50), True),
-        ((0, 50), (5, 30), False),
-        ((5, 30), (0, 50), False),
+        ((0, 30), (0, 30), True), ((3, 30), (3, 30), True), ((4, 30), (0, 30), False),
+        ((0, 30), (4, 30), False), ((0, 29), (0, 30), False), ((0, 30), (0, 29), False),
+        ((5, 50), (0, 30), True), ((5, 49), (0, 30), False), ((0, 30), (5, 50), True),
+        ((0, 50), (5, 30), False), ((5, 30), (0, 50), False),
     ],
-)
+)  # fmt: skip
 def test_a_criterion_blocks_by_thirty_cases_of_each_verdict_with_three_errors(
     failed: tuple[int, int], passed: tuple[int, int], blocks: bool
 ):
     labelled = label(
-        both_passed=passed[1] - passed[0],
-        wrongly_passed=passed[0],
-        wrongly_failed=failed[0],
+        both_passed=passed[1] - passed[0], wrongly_passed=passed[0], wrongly_failed=failed[0],
         both_failed=failed[1] - failed[0],
-    )
+    )  # fmt: skip
     assert may_block(labelled) is blocks
     # More trials of the same cases are no further cases, and change nothing where they are alike.
     assert may_block(labelled * 10) is blocks

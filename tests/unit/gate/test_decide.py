@@ -287,11 +287,9 @@ def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
         for name, case in found.items()
     }
     assert sides == {
-        "broke": [(0, 8), (8, 8)],
-        "on-main": [(0, 4), (0, 5)],
-        "once": [(5, 5), (5, 5)],
+        "broke": [(0, 8), (8, 8)], "on-main": [(0, 4), (0, 5)], "once": [(5, 5), (5, 5)],
         "flaky": [(0, 4), (0, 5)],
-    }
+    }  # fmt: skip
     assert [case.case_id for case in decision.cases if case.p_value is not None] == ["broke"]
 
 

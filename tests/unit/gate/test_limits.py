@@ -183,12 +183,10 @@ def test_a_total_beyond_the_limit_is_no_rise_where_one_case_makes_it() -> None:
 @pytest.mark.parametrize(
     ("record", "may_rerun", "answer"),
     [
-        (None, True, "open"),
-        (None, False, "breaks-limit"),
-        (rerun_figures(1.5), True, "breaks-limit"),
+        (None, True, "open"), (None, False, "breaks-limit"), (rerun_figures(1.5), True, "breaks-limit"),
         (rerun_figures(0.9), True, "rose"),
     ],
-)
+)  # fmt: skip
 def test_a_limit_breaks_only_where_it_does_so_again_beside_the_base(
     record: Reruns | None, may_rerun: bool, answer: str
 ) -> None:

@@ -121,13 +121,10 @@ def test_wilsons_interval_is_that_of_statsmodels(total: int) -> None:
 @pytest.mark.parametrize(
     ("regressed", "fixed", "total", "drop"),
     [
-        (3, 1, 20, 0.05),
-        (0, 0, 50, 0.1),
-        (7, 12, 200, -0.02),
-        (400, 300, 10_000, 0.0),
+        (3, 1, 20, 0.05), (0, 0, 50, 0.1), (7, 12, 200, -0.02), (400, 300, 10_000, 0.0),
         (900, 800, MILLION, 0.001),
     ],
-)
+)  # fmt: skip
 def test_tangos_score_is_that_of_the_likelihood_maximised_by_scipy(
     regressed: int, fixed: int, total: int, drop: float
 ) -> None:

@@ -186,15 +186,10 @@ def test_a_limit_is_significantly_broken_by_the_binomial() -> None:
 @pytest.mark.parametrize(
     ("violations", "trials", "seen", "blocks"),
     [
-        (2, 3, False, True),
-        (1, 4, False, None),
-        (1, 8, False, False),
-        (0, 8, False, False),
-        (8, 8, True, True),
-        (7, 7, True, None),
-        (6, 7, True, False),
+        (2, 3, False, True), (1, 4, False, None), (1, 8, False, False), (0, 8, False, False),
+        (8, 8, True, True), (7, 7, True, None), (6, 7, True, False),
     ],
-)
+)  # fmt: skip
 def test_a_new_violation_blocks_when_it_comes_twice_and_a_known_one_when_it_never_fails_to(
     violations: int, trials: int, seen: bool, blocks: bool | None
 ) -> None:

@@ -95,18 +95,11 @@ def test_the_flake_score_is_the_share_of_disagreeing_pairs_of_runs(trials: dict[
 @pytest.mark.parametrize(
     ("policy", "trials", "fewest"),
     [
-        ("all", 4, 4),
-        ("any", 4, 1),
-        ("majority", 4, 3),
-        ("pass_rate>=0.5", 4, 2),
-        (" pass_rate >= 0.75 ", 4, 3),
-        ("pass_rate>=0", 4, 1),
-        ("pass_rate>=1", 4, 4),
-        ("pass_rate>=0.7", 10, 7),
-        ("pass_rate>=0.1", 10, 1),
-        ("pass_rate>=0.700000001", 10, 8),
+        ("all", 4, 4), ("any", 4, 1), ("majority", 4, 3), ("pass_rate>=0.5", 4, 2),
+        (" pass_rate >= 0.75 ", 4, 3), ("pass_rate>=0", 4, 1), ("pass_rate>=1", 4, 4),
+        ("pass_rate>=0.7", 10, 7), ("pass_rate>=0.1", 10, 1), ("pass_rate>=0.700000001", 10, 8),
     ],
-)
+)  # fmt: skip
 def test_a_case_policy_says_how_many_trials_must_pass(policy: str, trials: int, fewest: int) -> None:
     read = case_policy(policy)
     passing = [passed for passed in range(trials + 1) if read.passes(passed, trials)]

@@ -78,20 +78,12 @@ def test_names_that_leave_the_archive_are_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("/etc/passwd", "is absolute"),
-        ("C:/x", "is absolute"),
-        ("c:x", "is absolute"),
-        ("../x", "has an empty part"),
-        ("a/../../x", "has an empty part"),
-        ("a/./x", "has an empty part"),
-        ("a//x", "has an empty part"),
-        ("..\\x", "has a backslash"),
-        ("a\nb", "cannot be printed"),
-        ("a\x1b[31m", "cannot be printed"),
-        ("a\u202eb", "cannot be printed"),
-        ("x" * 2000, "too long"),
+        ("/etc/passwd", "is absolute"), ("C:/x", "is absolute"), ("c:x", "is absolute"),
+        ("../x", "has an empty part"), ("a/../../x", "has an empty part"), ("a/./x", "has an empty part"),
+        ("a//x", "has an empty part"), ("..\\x", "has a backslash"), ("a\nb", "cannot be printed"),
+        ("a\x1b[31m", "cannot be printed"), ("a\u202eb", "cannot be printed"), ("x" * 2000, "too long"),
     ],
-)
+)  # fmt: skip
 def test_names_that_lead_elsewhere_are_refused(name: str, problem: str) -> None:
     refuses(zip_of((name, b"data")), problem)
 
@@ -199,11 +191,9 @@ def test_nothing_is_written_that_would_not_be_read(tmp_path: Path, limits: Archi
 
 
 @given(
-    sizes=st.lists(st.integers(0, 300), max_size=6),
-    entries=st.integers(0, 6),
-    unpacked=st.integers(0, 1000),
+    sizes=st.lists(st.integers(0, 300), max_size=6), entries=st.integers(0, 6), unpacked=st.integers(0, 1000),
     packed=st.integers(100, 1500),
-)
+)  # fmt: skip
 def test_what_is_written_within_limits_is_read_within_them(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], entries: int, unpacked: int, packed: int
 ) -> None:

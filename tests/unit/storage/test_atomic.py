@@ -417,11 +417,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def writer(kind: str, path: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", _WRITER, kind, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", _WRITER, kind, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True,
-    )
+    )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
     return process

@@ -58,12 +58,9 @@ def oracle(data: bytes, max_depth: int = 64) -> Any:
 
     try:
         value = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=pairs,
-            parse_int=integer,
-            parse_float=number,
+            data.decode("utf-8"), object_pairs_hook=pairs, parse_int=integer, parse_float=number,
             parse_constant=constant,
-        )
+        )  # fmt: skip
         check_values(value, max_depth)
     except ValueError as error:
         raise Refused(str(error)) from error
@@ -199,10 +196,8 @@ def test_refusal_names_file_place_and_remedy(data: bytes, what: str, line: int, 
     error = caught.value
     assert error.message == f"suite.json: line {line}, column {column}: {what}"
     assert (error.details["file"], error.details["line"], error.details["column"]) == (
-        "suite.json",
-        line,
-        column,
-    )
+        "suite.json", line, column,
+    )  # fmt: skip
     assert error.remedy
     assert error.exit_code is ExitCode.WRONG_REQUEST
 
@@ -255,15 +250,11 @@ def test_read_json_reads_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing.json", "no such file"),
-        ("folder", "is a directory"),
-        ("empty.json", "empty"),
-        ("empty.json/below", "Not a directory"),
-        ("n" * 300, "File name too long"),
-        ("nul\0byte", "null byte"),
-        ("loop", "symbolic links"),
+        ("missing.json", "no such file"), ("folder", "is a directory"), ("empty.json", "empty"),
+        ("empty.json/below", "Not a directory"), ("n" * 300, "File name too long"),
+        ("nul\0byte", "null byte"), ("loop", "symbolic links"),
     ],
-)
+)  # fmt: skip
 def test_unreadable_files_are_named_with_a_remedy(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.json").write_bytes(b"")

@@ -85,23 +85,15 @@ def test_json_stays_json_whatever_the_secret_looks_like() -> None:
     redactor = Redactor(["12345678", '","role":"', SECRET])
     data = json.dumps(
         {
-            "n": 12345678,
-            "f": 0.123456789,
-            "g": 0.5,
-            "12345678": [True, None, SECRET],
-            "x12345678": '","role":"',
-            "role": "x",
+            "n": 12345678, "f": 0.123456789, "g": 0.5, "12345678": [True, None, SECRET],
+            "x12345678": '","role":"', "role": "x",
         }
-    ).encode()
+    ).encode()  # fmt: skip
     redacted = parse(redactor.redact_json(data), source="x")
     assert redacted == {
-        "n": "[redacted]",
-        "f": "[redacted]",
-        "g": 0.5,
-        "[redacted]": [True, None, "[redacted]"],
-        "x[redacted]": "[redacted]",
-        "role": "x",
-    }
+        "n": "[redacted]", "f": "[redacted]", "g": 0.5, "[redacted]": [True, None, "[redacted]"],
+        "x[redacted]": "[redacted]", "role": "x",
+    }  # fmt: skip
 
 
 def test_keys_that_become_equal_stay_apart() -> None:
@@ -112,12 +104,10 @@ def test_keys_that_become_equal_stay_apart() -> None:
 def test_the_environment_gives_its_secrets() -> None:
     redactor = Redactor.from_environment(
         {
-            "GITHUB_TOKEN": "ghs_0123456789",
-            "HOME": "/home/somebody",
-            "OPENAI_API_KEY": "sk-proj-abcdef",
+            "GITHUB_TOKEN": "ghs_0123456789", "HOME": "/home/somebody", "OPENAI_API_KEY": "sk-proj-abcdef",
             "MY_KEY": "ok",
         }
-    )
+    )  # fmt: skip
     assert (
         redactor.redact(b"ghs_0123456789 sk-proj-abcdef /home/somebody ok")
         == b"[redacted:GITHUB_TOKEN] [redacted:OPENAI_API_KEY] /home/somebody ok"
@@ -150,11 +140,9 @@ def test_it_can_be_sent_to_another_process_and_does_not_show_what_it_knows() -> 
 
 def test_a_replacement_says_the_name_of_the_variable_and_no_more() -> None:
     environ = {
-        "B_TOKEN": "same-value",
-        "A_TOKEN": "same-value",
-        "ODD]\n|_KEY": "another-value",
+        "B_TOKEN": "same-value", "A_TOKEN": "same-value", "ODD]\n|_KEY": "another-value",
         "HOME": "/root-of-all",
-    }
+    }  # fmt: skip
     redactor = Redactor.from_environment(environ, "given-as-a-flag")
     data = b"same-value another-value given-as-a-flag /root-of-all"
     assert redactor.redact(data) == b"[redacted:A_TOKEN] [redacted:ODD-_KEY] [redacted] /root-of-all"
@@ -205,14 +193,10 @@ def test_every_shape_is_tried() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "task-" + "a" * 40,
-        "ask-ant-man",
-        "sk-short",
-        "AKIA",
-        "xAKIA" + "ABCD1234" * 2,
+        "task-" + "a" * 40, "ask-ant-man", "sk-short", "AKIA", "xAKIA" + "ABCD1234" * 2,
         "the risk-free desk-bound",
     ],
-)
+)  # fmt: skip
 def test_ordinary_words_are_no_tokens(text: str) -> None:
     redactor = Redactor(tokens=True)
     assert redactor.redact(text.encode()) == text.encode()
@@ -238,13 +222,10 @@ def test_what_the_user_asks_for_is_replaced_without_words_of_the_rule() -> None:
         "customer": {"street": "Long Lane 7", "town": "Bonn", "name": "Ann Lee"},
         "records": [{"SSN": 123456789, "first_name": "Ann", "ssn_kind": "us"}],
         "cards": [
-            "4111 1111 1111 1111",
-            "4111-1111-1111-1112",
-            "378282246310005",
-            "1700000000000",
+            "4111 1111 1111 1111", "4111-1111-1111-1112", "378282246310005", "1700000000000",
             4111111111111111,
         ],
-    }
+    }  # fmt: skip
     assert redactor.for_case(case).redact_value(case) == {
         "badge": "[redacted]",
         "note": "B-123456 in [redacted], write to [redacted:e-mail]",
