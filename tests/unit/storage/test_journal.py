@@ -30,6 +30,7 @@ from agent_eval.storage.journal import (
 from tests.e2e.program import unmeasured
 
 HEADER = {"run": "r"}
+RECORDS = [{"n": number} for number in range(30)]
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -85,35 +86,32 @@ def test_cut_at_every_byte_it_keeps_exactly_the_whole_records(tmp_path: Path) ->
 
 def test_a_changed_bit_costs_one_record_which_is_counted(tmp_path: Path) -> None:
     chance = random.Random(7)
-    records = [{"n": number} for number in range(30)]
-    whole = written(tmp_path / "j", *records).read_bytes()
+    whole = written(tmp_path / "j", *RECORDS).read_bytes()
     path = tmp_path / "flipped"
     for _ in range(500):
         position = chance.randrange(len(whole))
-        path.write_bytes(
-            whole[:position] + bytes([whole[position] ^ 1 << chance.randrange(8)]) + whole[position + 1 :]
-        )
+        flipped = bytes([whole[position] ^ 1 << chance.randrange(8)])
+        path.write_bytes(whole[:position] + flipped + whole[position + 1 :])
         journal = Journal.resume(path)
         assert journal is not None
         with journal:
             kept = [entry.record for entry in journal.entries()]
             assert journal.header == HEADER
-        lost = [record for record in records if record not in kept]
-        assert kept == [record for record in records if record not in lost]
+        lost = [record for record in RECORDS if record not in kept]
+        assert kept == [record for record in RECORDS if record not in lost]
         # A changed line feed joins two lines; a new one makes two of one; at the end it cannot be told from a
         # record that a killed writer left incomplete.
         assert len(lost) <= 2
         assert journal.damaged <= 2
-        assert journal.damaged or not lost or records[-1] in lost
+        assert journal.damaged or not lost or RECORDS[-1] in lost
 
 
 def test_a_hole_costs_the_records_in_it(tmp_path: Path) -> None:
-    records = [{"n": number} for number in range(30)]
-    whole = written(tmp_path / "j", *records).read_bytes()
+    whole = written(tmp_path / "j", *RECORDS).read_bytes()
     path = tmp_path / "hole"
     path.write_bytes(whole[:200] + bytes(100) + whole[300:])
     kept = resumed(path)
-    assert kept[-1] == records[-1]
+    assert kept[-1] == RECORDS[-1]
     assert len(kept) > 20
 
 
@@ -155,24 +153,20 @@ def test_restored_it_has_the_records_that_were_not_changed(tmp_path: Path) -> No
     assert resumed(path) == [{"n": 0}, {"n": 2}]
 
 
-@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_name("moved"))])
-def test_a_journal_that_was_deleted_is_written_anew(tmp_path: Path, remove: Any) -> None:
+def forged(path: Path) -> None:
+    """Another file takes its place."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data.replace(encode({"n": 0}), encode({"n": 9})))
+
+
+@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_name("moved")), forged])
+def test_a_journal_that_is_not_there_any_more_is_written_anew(tmp_path: Path, remove: Any) -> None:
     path = tmp_path / "j"
     with Journal.create(path, HEADER) as journal:
         place = journal.append({"n": 0}), record_digest(encode({"n": 0}))
         before = path.read_bytes()
         remove(path)
-        assert journal.restore([place]) == 0
-    assert path.read_bytes() == before
-
-
-def test_a_journal_that_another_took_the_place_of_is_written_anew(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    with Journal.create(path, HEADER) as journal:
-        place = journal.append({"n": 0}), record_digest(encode({"n": 0}))
-        before = path.read_bytes()
-        path.unlink()
-        path.write_bytes(before.replace(encode({"n": 0}), encode({"n": 9})))
         assert journal.restore([place]) == 0
     assert path.read_bytes() == before
 
@@ -230,9 +224,7 @@ def test_threads_share_it(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
     code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from agent_eval.errors import StorageError\n"
+        "import sys\nfrom pathlib import Path\nfrom agent_eval.errors import StorageError\n"
         "from agent_eval.storage.journal import Journal\n"
         "journal = Journal.create(Path(sys.argv[1]), {'run': 'r'})\n"
         "for number in range(1000):\n"
