@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.contracts import SHARD_CASES, Tally
+from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import attachments as kept
 from agent_eval.evidence import writer as writing
@@ -20,11 +20,10 @@ from agent_eval.evidence.archive import compact, expand, open_bundle, write_bund
 from agent_eval.evidence.attachments import artifact_line, names_problem, storable
 from agent_eval.evidence.layout import Layout, case_directory
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from tests.extent import examples
 from tests.factories import make_config, make_pack, make_result, seal
-from tests.unit.evidence.test_archive_convert import CONVERT, LAYOUTS, OTHER, bytes_of
-from tests.unit.evidence.test_writer import CONFIG, case, evidence
+from tests.unit.evidence.test_archive_convert import CONVERT, OTHER, bytes_of
+from tests.unit.evidence.test_writer import LAYOUTS, case, write_pack
 
 BINARY = bytes(range(256))
 SHARD_FILE = "cases/artifacts-00000.jsonl"
@@ -32,22 +31,7 @@ SHARD_FILE = "cases/artifacts-00000.jsonl"
 
 def write(root: Path, layout: Layout, artifacts: dict[str, dict[str, bytes]]) -> Path:
     """A sealed pack with these artifacts by case."""
-    root.mkdir()
-    target = PackTarget(root, layout, "run-1", "demo")
-    target.prepare()
-    tally = Tally()
-    cases = list(artifacts.items())
-    with PackSealer(target) as sealer:
-        for index, first in enumerate(range(0, len(cases), SHARD_CASES)):
-            with open_shard(target, index) as writer:
-                for case_id, files in cases[first : first + SHARD_CASES]:
-                    plain = evidence(case(case_id))
-                    tally.add_row(plain.result)
-                    fields = (plain.trajectory, plain.trajectory_line, plain.result, plain.result_line)
-                    writer.add(CaseEvidence(*fields, plain.row, files))
-                written = writer.finish()
-            sealer.append(written)
-        sealer.seal(CONFIG.to_json(), tally.summary("run-1", "demo").to_json())
+    write_pack(root, layout, [case(case_id) for case_id in artifacts], artifacts=artifacts)
     return root
 
 
@@ -185,16 +169,12 @@ def test_lines_that_are_no_artifacts_are_refused(tmp_path: Path, rows: list[Any]
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"case_id": "stranger", "name": "x", "text": ""}],  # of no case
-        [{"case_id": "a", "name": "x", "base64": "YQ=="}],  # spelled otherwise
-        [
-            {"case_id": "b", "name": "x", "text": ""},
-            {"case_id": "a", "name": "x", "text": ""},
-        ],  # not in order
-        [{"case_id": "a", "name": "x", "text": "", "added_later": 1}],
-        [],
+        [{"case_id": "stranger", "name": "x", "text": ""}], [{"case_id": "a", "name": "x", "base64": "YQ=="}],
+        [{"case_id": name, "name": "x", "text": ""} for name in "ba"],
+        [{"case_id": "a", "name": "x", "text": "", "added_later": 1}], [],
     ],
-)
+    ids=["of no case", "spelled otherwise", "not in order", "a field more", "nothing"],
+)  # fmt: skip
 def test_what_converting_would_lose_is_refused(tmp_path: Path, rows: list[Any]) -> None:
     pack = open_pack(rewritten(tmp_path, *rows, ids=("a", "b")))
     with pytest.raises(InvalidPack, match="does not follow") as caught:
