@@ -12,6 +12,7 @@ from agent_eval.contracts import REPLAY_CONTRACT, Outcome, Verdict, case_result
 from agent_eval.evidence.rows import ResultChecker
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.json import dumps, parse
+from tests.factories import make_verdict
 from tests.unit.comparison.views import passing, result, view
 
 JUDGES = (REPLAY_CONTRACT, "policy", "regex", "cost_budget", "tool_abuse")
@@ -20,16 +21,7 @@ SAID = st.tuples(st.sampled_from(list(Outcome)), st.booleans(), st.sampled_from(
 
 def verdicts(said: dict[str, tuple[Outcome, bool, float]]) -> list[Verdict]:
     return [
-        Verdict(
-            judge_id=judge_id,
-            case_id="c",
-            outcome=outcome,
-            passed=outcome is Outcome.PASSED,
-            reason="r",
-            hard=hard,
-            weight=weight,
-            failure="policy_violation" if outcome in (Outcome.FAILED, Outcome.ERROR) else None,
-        )
+        make_verdict("c", judge_id, outcome, hard=hard, weight=weight)
         for judge_id, (outcome, hard, weight) in said.items()
     ]
 
@@ -45,9 +37,8 @@ def test_a_stored_result_is_accepted_and_compared_as_what_its_verdicts_amount_to
     row = stored(verdicts(said))
     ResultChecker("pack").check(row, "verdicts.json")
     case = case_outcome(tuple((one["judge_id"], one["outcome"], one["hard"]) for one in row["verdicts"]))
-    assert (case.outcome, case.passed, case.hard_failed) == (
-        row["outcome"], row["passed"], row["hard_failed"],
-    )  # fmt: skip
+    facts = ("outcome", "passed", "hard_failed")
+    assert [getattr(case, name) for name in facts] == [row[name] for name in facts]
     assert case.judges == {judge_id: outcome for judge_id, (outcome, _, _) in said.items()}
     assert case.failing == any(outcome in ("failed", "error") for outcome, _, _ in said.values())
 
