@@ -126,9 +126,7 @@ def test_figures_that_moved_are_told_and_unknown_is_not_zero() -> None:
     ("before", "now", "changed"),
     [(["a"], ["b"], True), (["a", "b"], ["b", "a"], False), ([], ["b"], False), (["a"], [], False)],
 )
-def test_the_model_changed_only_where_both_traces_name_one(
-    before: list[str], now: list[str], changed: bool
-) -> None:
+def test_a_model_changed_where_both_traces_name_one(before: list[str], now: list[str], changed: bool) -> None:
     found = behaviour_change(index_row("a", models=before), index_row("a", models=now), None)
     assert found.model_changed is changed
 

@@ -31,9 +31,7 @@ def stored(found: list[Verdict]) -> Any:
 
 
 @given(st.dictionaries(st.sampled_from(JUDGES), SAID))
-def test_a_stored_result_is_accepted_and_compared_as_what_its_verdicts_amount_to(
-    said: dict[str, tuple[Outcome, bool, float]],
-) -> None:
+def test_a_stored_result_is_what_its_verdicts_amount_to(said: dict[str, tuple[Outcome, bool, float]]) -> None:
     row = stored(verdicts(said))
     ResultChecker("pack").check(row, "verdicts.json")
     case = case_outcome(tuple((one["judge_id"], one["outcome"], one["hard"]) for one in row["verdicts"]))

@@ -85,7 +85,7 @@ def balance(compared: int, regressed: int = 0, fewer: int = 0, hard: int = 0) ->
         ((1, 1), (0, 0), (1.0, None, None)),
     ],
 )
-def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown(
+def test_differences_of_shares(
     before: tuple[int, int], now: tuple[int, int], shares: tuple[float | None, ...]
 ) -> None:
     metric = rate_metric("pass_rate", before, now)
@@ -111,9 +111,7 @@ def test_the_metrics_of_a_run_are_called_as_documented() -> None:
         (balance(100, fewer=-5), "low"),
     ],
 )  # fmt: skip
-def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compared(
-    found: Balance, risk: str
-) -> None:
+def test_risk_is_high_for_hard_fails_few_passes_and_nothing_compared(found: Balance, risk: str) -> None:
     assert risk_level(found) == risk
 
 
@@ -132,9 +130,7 @@ def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compar
         (balance(10, regressed=10, fewer=10, hard=10), 100.0, "critical"),
     ],
 )
-def test_impact_is_the_weighted_share_of_losses_and_gains_take_nothing_off(
-    found: Balance, score: float, level: str
-) -> None:
+def test_impact_is_of_losses_and_gains_take_nothing_off(found: Balance, score: float, level: str) -> None:
     impact = release_impact(found)
     assert (impact.impact_score, impact.impact_level) == (score, level)
 

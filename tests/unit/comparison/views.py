@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import (
-    CaseIndexRow,
-    CaseResultRow,
-    case_policy,
-    case_result,
-    digest,
-    trials_result,
-)
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, case_policy, case_result, digest, trials_result
 from tests.factories import make_config, make_verdict, summarize
 
 Said = str | Mapping[str, str]

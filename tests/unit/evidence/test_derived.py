@@ -147,17 +147,13 @@ def test_readers_wait_for_a_writer(root: Path) -> None:
     assert opened.is_set()
 
 
-def test_partial_files_lie_within_where_the_parent_is_closed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_files_lie_within_a_closed_parent(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     write_output(root / "compare/x", b"1")
     assert open_pack(root).read("compare/x") == b"1"
 
 
-def test_a_pack_that_vanishes_while_written_into_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pack_that_vanishes_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_pack(tmp_path / "p")
     monkeypatch.setattr(derived, "enclosing_pack", lambda _: (root.rename(tmp_path / "moved"), root)[1])
     with pytest.raises(StorageError, match="No such file") as caught:

@@ -36,6 +36,8 @@ def test_a_pack_says_what_was_run_and_found(tmp_path: Path, layout: str) -> None
     assert dict(pack.results()[0]["verdicts"][0])["confidence"] == 0.7, "what is unknown is kept"
     assert len(pack.manifest_sha256) == 64
     assert pack.derived is None
+    empty = open_pack(make_pack(tmp_path / "empty", [], cases=[], layout=layout))
+    assert (empty.case_ids(), empty.results(), empty.summary.total_cases) == ([], [], 0)
 
 
 @LAYOUTS
@@ -84,12 +86,6 @@ def test_a_long_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     seal(root, make_config(), layout="files", case_ids=ids)
     with pytest.raises(InvalidPack, match="line 34: case_id: Input should be a valid string"):
         open_pack(root)
-
-
-@LAYOUTS
-def test_a_pack_without_cases_is_a_pack(tmp_path: Path, layout: str) -> None:
-    pack = open_pack(make_pack(tmp_path / "p", [], cases=[], layout=layout))
-    assert (pack.case_ids(), pack.results(), pack.summary.total_cases) == ([], [], 0)
 
 
 @pytest.mark.parametrize("what", ["missing", "file", "empty"])
@@ -185,6 +181,7 @@ def test_failing_cases_come_in_suite_order_with_their_trajectory(tmp_path: Path,
     found = list(failing_cases(pack))
     assert [row["case_id"] for row, _ in found] == [ids[0], *ids[2:]]
     assert all((pack / path).is_file() for _, path in found)
+    assert list(failing_cases(tmp_path)) == [], "a pack that is not finished has none"
 
 
 @LAYOUTS
@@ -194,10 +191,6 @@ def test_no_more_is_read_for_failing_cases_than_is_asked_for(tmp_path: Path, lay
     for path in [*(pack / "cases").glob("verdicts-00001.jsonl"), *pack.glob("cases/case-299*/verdicts.json")]:
         path.write_text("no JSON\n")
     assert len(list(islice(failing_cases(pack), 10))) == 10
-
-
-def test_a_pack_that_is_not_finished_has_no_failing_cases(tmp_path: Path) -> None:
-    assert list(failing_cases(tmp_path)) == []
 
 
 def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) -> None:

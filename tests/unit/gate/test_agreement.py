@@ -25,20 +25,20 @@ def table(**cells: int) -> Confusion:
     return Confusion(*(Fraction(cells.get(name, 0)) for name in Confusion.__dataclass_fields__))
 
 
-def test_kappa_is_that_of_the_textbook():
-    # Two readers of 50 applications agree on 20 that pass and on 15 that fail.
-    cells = table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15)
-    assert kappa(cells) == pytest.approx(0.4)
+# Two readers of 50 applications agree on 20 that pass and on 15 that fail.
+TEXTBOOK = table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15)
+KAPPAS = {
+    "the textbook's": (TEXTBOOK, pytest.approx(0.4)), "nothing": (table(), None),
+    "all passed": (table(both_passed=20), None), "all failed": (table(both_failed=3), None),
+    "complete agreement": (table(both_passed=10, both_failed=10), 1.0),
+    "complete disagreement": (table(wrongly_failed=10, wrongly_passed=10), -1.0),
+}  # fmt: skip
+"""It cannot be estimated where all verdicts are the same."""
 
 
-@pytest.mark.parametrize("cells", [table(), table(both_passed=20), table(both_failed=3)])
-def test_kappa_cannot_be_estimated_where_all_verdicts_are_the_same(cells: Confusion):
-    assert kappa(cells) is None
-
-
-def test_complete_agreement_and_complete_disagreement_are_the_ends():
-    assert kappa(table(both_passed=10, both_failed=10)) == 1.0
-    assert kappa(table(wrongly_failed=10, wrongly_passed=10)) == -1.0
+@pytest.mark.parametrize(("cells", "expected"), KAPPAS.values(), ids=KAPPAS)
+def test_kappa(cells: Confusion, expected: float | None):
+    assert kappa(cells) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_complete_agreement_and_complete_disagreement_are_the_ends():
         ((0, 50), (5, 30), False), ((5, 30), (0, 50), False),
     ],
 )  # fmt: skip
-def test_a_criterion_blocks_by_thirty_cases_of_each_verdict_with_three_errors(
+def test_thirty_cases_of_each_verdict_may_have_three_errors(
     failed: tuple[int, int], passed: tuple[int, int], blocks: bool
 ):
     labelled = label(
@@ -82,9 +82,7 @@ def test_a_case_with_both_verdicts_counts_for_each():
 @pytest.mark.parametrize(("cases", "trials"), [(6, 10), (15, 4), (15, 20), (40, 4)])
 @pytest.mark.parametrize("wrong", [0.05, 0.15, 0.3])
 @pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
-def test_intervals_cover_where_trials_of_a_case_are_alike(
-    cases: int, trials: int, wrong: float, alike: float
-):
+def test_intervals_cover_also_where_trials_are_alike(cases: int, trials: int, wrong: float, alike: float):
     rng = random.Random(5)
     intervals = []
     for _ in range(200):

@@ -180,9 +180,7 @@ def test_new_directory_takes_the_place_of_an_empty_one_and_of_another_when_told(
     assert content(tmp_path) == {"pack/x": b"new"}
 
 
-def test_a_failed_replacement_puts_the_old_directory_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_restores_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_directory(tmp_path / "pack", b"old")
     monkeypatch.setattr(atomic, "exchange", lambda one, other: False)
     rename = os.rename
@@ -209,9 +207,7 @@ def test_directories_that_belong_together_appear_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
-def test_directories_that_belong_together_stay_as_they_were(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_directories_that_belong_together_stay_alike(tmp_path: Path, error: type[BaseException]) -> None:
     make_directory(tmp_path / "a", b"old")
 
     def fails(*finals: Path) -> None:
@@ -272,9 +268,7 @@ def test_a_really_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "refusal"), [("file", UsageError), ("link", UsageError), ("file/below", StorageError)]
 )
-def test_new_directory_refuses_what_is_no_directory(
-    tmp_path: Path, name: str, refusal: type[Exception]
-) -> None:
+def test_new_directory_replaces_no_other_file(tmp_path: Path, name: str, refusal: type[Exception]) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
     (tmp_path / "file").write_bytes(b"precious")
@@ -309,7 +303,7 @@ def test_unwritable_places_are_reported_to_root_too() -> None:
 
 
 @pytest.mark.parametrize("syncs_everything", [True, False])
-def test_directories_of_many_files_are_put_in_place(
+def test_many_files_are_put_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_everything: bool
 ) -> None:
     if not syncs_everything:
@@ -325,9 +319,7 @@ def make_directory(final: Path, data: bytes, *, replace: bool = False) -> None:
         file.write(data)
 
 
-def test_a_directory_that_is_swept_while_it_is_made_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_swept_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
     swept: list[Path] = []
 
@@ -447,9 +439,7 @@ def at_locks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return happens
 
 
-def test_who_was_not_quick_enough_makes_another_one(
-    kind: str, tmp_path: Path, at_locks: Callable[..., None]
-) -> None:
+def test_who_is_too_slow_makes_another_one(kind: str, tmp_path: Path, at_locks: Callable[..., None]) -> None:
     swept: list[Path] = []
 
     def sweep() -> None:
@@ -463,7 +453,7 @@ def test_who_was_not_quick_enough_makes_another_one(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_another_process_locks_first_is_left_to_it(
+def test_what_another_locks_first_is_left_to_it(
     kind: str, tmp_path: Path, at_locks: Callable[..., None]
 ) -> None:
     locked: list[Path] = []
@@ -557,9 +547,7 @@ def test_small_file_replaces_what_is_there_and_a_full_disk_is_an_error(tmp_path:
         write_unsynced(Path("/dev/full"), b"x")
 
 
-def test_small_file_is_whole_though_the_system_takes_it_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_written_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
     write_unsynced(tmp_path / "x", b"all of it")
@@ -585,9 +573,7 @@ def test_what_is_there_stays(tmp_path: Path, kind: str) -> None:
     assert not target.exists() if kind != "link" else target.read_bytes() == b"old"
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -624,15 +610,12 @@ def test_two_places_are_swapped_whatever_they_hold(two: tuple[Path, Path]) -> No
         pytest.skip("this system or file system cannot exchange two paths")
     assert (two[1] / "x").read_text() == "1"
     assert two[0].read_text() == "2"
-
-
-def test_nothing_changes_where_one_of_them_is_missing(two: tuple[Path, Path], tmp_path: Path) -> None:
-    assert exchange(two[0], tmp_path / "nothing") is False
-    assert (two[0] / "x").read_text() == "1"
+    assert exchange(two[0], two[0].parent / "nothing") is False
+    assert two[0].read_text() == "2", "nothing changes where one of them is missing"
 
 
 @pytest.mark.parametrize("library", [OSError("no such library"), object()], ids=["none", "older"])
-def test_a_system_without_these_calls_has_neither(
+def test_a_system_without_these_calls(
     two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, library: object
 ) -> None:
     def load(*_: Any, **__: Any) -> object:
@@ -646,9 +629,11 @@ def test_a_system_without_these_calls_has_neither(
     assert two[1].read_text() == "2"
 
 
-def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sync_that_fails_names_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError):
+        sync_file_system(tmp_path / "nothing")
+    assert sync_file_system(tmp_path) in (True, False)
+
     def fail(_: object) -> int:
         ctypes.set_errno(errno.EIO)
         return -1
@@ -657,9 +642,3 @@ def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
     with pytest.raises(OSError, match="put/output") as caught:
         sync_file_system(tmp_path)
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))
-
-
-def test_syncing_needs_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sync_file_system(tmp_path / "nothing")
-    assert sync_file_system(tmp_path) in (True, False)

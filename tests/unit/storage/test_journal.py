@@ -48,23 +48,16 @@ def resumed(path: Path) -> list[Any]:
         return [entry.record for entry in journal.entries()]
 
 
-def test_records_come_back_in_order(tmp_path: Path) -> None:
-    path = written(tmp_path / "deep" / "j", {"a": 1}, ["é\n"], None)
-    assert resumed(path) == [{"a": 1}, ["é\n"], None]
-
-
-def test_a_resumed_journal_goes_on(tmp_path: Path) -> None:
-    path = written(tmp_path / "j", 1)
+def test_records_come_back_in_order_and_a_resumed_journal_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "j"
+    assert Journal.resume(path) is None, "nothing is there"
+    written(path, {"a": 1}, ["é\n"], None)
     journal = Journal.resume(path)
     assert journal is not None
     with journal:
         offset = journal.append(2)
         assert [*read_records(path, [(offset, None)])] == [2]
-    assert resumed(path) == [1, 2]
-
-
-def test_nothing_there_is_no_journal(tmp_path: Path) -> None:
-    assert Journal.resume(tmp_path / "j") is None
+    assert resumed(path) == [{"a": 1}, ["é\n"], None, 2]
 
 
 def test_cut_at_every_byte_it_keeps_exactly_the_whole_records(tmp_path: Path) -> None:
@@ -145,9 +138,7 @@ def test_a_record_that_was_made_anew_with_its_checksum_is_refused(tmp_path: Path
 def test_restored_it_has_the_records_that_were_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal.create(path, HEADER) as journal:
-        places = [
-            (journal.append({"n": number}), record_digest(encode({"n": number}))) for number in range(3)
-        ]
+        places = [(journal.append(each), record_digest(encode(each))) for each in RECORDS[:3]]
         path.write_bytes(path.read_bytes().replace(encode({"n": 1}), encode({"n": 7})))
         assert journal.restore(places) == 1
     assert resumed(path) == [{"n": 0}, {"n": 2}]
@@ -197,13 +188,6 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         Journal.resume(tmp_path / "j")
 
 
-def test_a_removed_journal_is_gone(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / "j", HEADER)
-    journal.remove()
-    journal.close()
-    assert not (tmp_path / "j").exists()
-
-
 def test_threads_share_it(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", HEADER) as journal:
         offsets: dict[int, Any] = {}
@@ -247,7 +231,7 @@ def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
     assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
 
 
-def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
+def test_a_closed_journal_takes_nothing_and_a_removed_one_is_gone(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path / "j", {})
     assert journal.is_empty
     journal.append(1)
@@ -255,6 +239,10 @@ def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(StorageError, match="closed"):
         journal.append(2)
+    removed = Journal.create(tmp_path / "removed", HEADER)
+    removed.remove()
+    removed.close()
+    assert not (tmp_path / "removed").exists()
 
 
 # Logs that several processes write in turn.
