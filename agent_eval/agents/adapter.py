@@ -139,8 +139,15 @@ class AdapterAgent(Agent):
         recorder = Recorder(task, surroundings)
         recorder.record_input()
         began = surroundings.clocks.monotonic()
+        about, message = task.case.conversation, str(task.case.input)
+        info = about.user_info if about is not None else None
         try:
-            response = self._asked(task)
+            sent = self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
+            response = settled(sent)
+            if not isinstance(response, AgentResponse):
+                raise TypeError(
+                    f"send_message returned {type(response).__name__} instead of an AgentResponse"
+                )
         # An adapter is code of its author, and may raise anything.
         except Exception as error:
             recorder.seconds = surroundings.clocks.monotonic() - began
@@ -162,16 +169,6 @@ class AdapterAgent(Agent):
         if not response.text and response.trace_info is None:
             return recorder.result(None, FailureKind.MISSING_OUTPUT, "answered with nothing")
         return recorder.result(response.text)
-
-    def _asked(self, task: Task) -> AgentResponse:
-        message, about = str(task.case.input), task.case.conversation
-        info = about.user_info if about is not None else None
-        response = settled(
-            self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
-        )
-        if not isinstance(response, AgentResponse):
-            raise TypeError(f"send_message returned {type(response).__name__} instead of an AgentResponse")
-        return response
 
     def _session(self, task: Task) -> str:
         """Return the adapter's session of the conversation, which is begun with its first message."""

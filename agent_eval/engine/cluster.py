@@ -84,12 +84,22 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
     """
     try:
         import distributed
+        from distributed.comm.addressing import get_address_host_port
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise UsageError(
             "a Dask cluster needs the package `distributed`",
             remedy="Install agent-eval with its extra `dask`.",
         ) from None
-    _check(address)
+    try:  # otherwise Dask would try to connect for half a minute
+        get_backend(address.partition("://")[0] if "://" in address else "tcp")
+        get_address_host_port(address, strict=True)
+    except ValueError as error:
+        raise UsageError(
+            f"{address!r} is no address of a Dask scheduler: {error}",
+            remedy="Write it as tcp://host:8786.",
+            field="executor",
+        ) from None
     connect: Any = distributed.Client  # untyped
     try:
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -105,22 +115,6 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
                 f"the Dask scheduler {address} has no workers", remedy="Start some with `dask worker`."
             )
         yield Cluster(client.get_executor(pure=False), threads, versions_here(packages), watch_of(client))
-
-
-def _check(address: str) -> None:
-    """Refuse an invalid address at once; Dask would try to connect for half a minute."""
-    from distributed.comm.addressing import get_address_host_port
-    from distributed.comm.registry import get_backend
-
-    try:
-        get_backend(address.partition("://")[0] if "://" in address else "tcp")
-        get_address_host_port(address, strict=True)
-    except ValueError as error:
-        raise UsageError(
-            f"{address!r} is no address of a Dask scheduler: {error}",
-            remedy="Write it as tcp://host:8786.",
-            field="executor",
-        ) from None
 
 
 def watch_of(client: Any, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import left
 from tests.e2e.program import Ended, agent_eval, start
 from tests.extent import WHOLE_JOB
 
@@ -46,7 +47,7 @@ def write_suite(place: Path, *case_ids: str, **fields: Any) -> None:
     cases = [
         {"case_id": case_id, "input": "hi", "policy": policy, **commands, **fields} for case_id in case_ids
     ]
-    write_suite(place, *cases)
+    left.write_suite(place, *cases)
 
 
 @pytest.fixture

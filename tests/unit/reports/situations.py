@@ -7,7 +7,7 @@ reasons are those of the bundled judges, the decisions those of the gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from agent_eval.comparison.compare import compare
@@ -70,15 +70,11 @@ def order(number: int, **fields: Any) -> Raw:
     )
 
 
-def quote(number: int, **fields: Any) -> Raw:
+def quote(number: int, output: str = "") -> Raw:
     """A case that is answered with JSON."""
-    return make_case(
-        f"quote-{number:03}",
-        "lookup_order",
-        output=fields.pop("output", f'{{"order": "A-{number}", "price": 12.5}}'),
-        json_schema={"type": "object", "required": ["order", "price"]},
-        **fields,
-    )
+    answer = output or f'{{"order": "A-{number}", "price": 12.5}}'
+    schema = {"type": "object", "required": ["order", "price"]}
+    return make_case(f"quote-{number:03}", "lookup_order", output=answer, json_schema=schema)
 
 
 def other_words(number: int) -> Raw:
@@ -133,11 +129,7 @@ def compared(
     named = results or {}
     runs = [run(name, cases, named.get(name)) for name, cases in (("baseline", before), ("candidate", now))]
     sides = [{case["case_id"]: Case.model_validate(case) for case in cases} for cases in (before, now)]
-    found = compare(
-        *runs,
-        generated_at=NOW,
-        traces=lambda case_id: (sides[0][case_id], sides[1][case_id]),
-    )
+    found = compare(*runs, generated_at=NOW, traces=lambda name: (sides[0][name], sides[1][name]))
     return found, runs[1]
 
 
@@ -152,16 +144,9 @@ def decided(before: Sequence[Raw], now: Sequence[Raw], decision: GateDecision, *
     return SuiteReport(**{**told, **more})
 
 
-def passed(sentence: str, **more: Any) -> GateDecision:
-    return by_policy(GateStatus.PASSED, sentence, **more)
-
-
-def failed(sentence: str, **more: Any) -> GateDecision:
-    return by_policy(GateStatus.FAILED, sentence, **more)
-
-
-def unsettled(sentence: str, **more: Any) -> GateDecision:
-    return by_policy(GateStatus.INCONCLUSIVE, sentence, **more)
+passed = partial(by_policy, GateStatus.PASSED)
+failed = partial(by_policy, GateStatus.FAILED)
+unsettled = partial(by_policy, GateStatus.INCONCLUSIVE)
 
 
 def broke(*case_ids: str) -> str:
@@ -198,14 +183,8 @@ def regressions() -> EvaluationReport:
     those = [judged(case_id, "broke", "20/20 0/1 8/8 0/8") for case_id in ids[:3]]
     left = [judged(case_id, "not-rerun", "20/20 0/1") for case_id in ids[3:]]
     sentence = broke(*ids[:3])
-    limit = rule(
-        "min_pass_rate",
-        0.95,
-        80 / 120,
-        False,
-        message="80 of 120 passed (66.7%): an agent that keeps min_pass_rate 95% passes so few in 0% of "
-        "runs.",
-    )
+    message = "80 of 120 passed (66.7%): an agent that keeps min_pass_rate 95% passes so few in 0% of runs."
+    limit = rule("min_pass_rate", 0.95, 80 / 120, False, message=message)
     decision = failed(sentence, cases=[*those, *left], rules=[limit], failures=[sentence, limit.message])
     return report(decided(before, now, decision))
 
@@ -250,11 +229,9 @@ def withheld() -> EvaluationReport:
     """There is a baseline, and it could not be read."""
     problem = (
         "The baseline could not be read. GitHub answered 503 when asked for the runs of the merge base. "
-        "Run the job again."
     )
-    return report(
-        alone([*map(order, range(19)), other_words(19)], "Nothing was decided."), not_evaluated=problem
-    )
+    now = [*map(order, range(19)), other_words(19)]
+    return report(alone(now, "Nothing was decided."), not_evaluated=f"{problem}Run the job again.")
 
 
 def first_run() -> EvaluationReport:
@@ -291,11 +268,9 @@ def flaky() -> EvaluationReport:
         name="cost_usd", cases=60, baseline=0.119, candidate=0.156, ratio=1.31, p_value=0.002, answer="rose",
         reason="Cost rose by 31%: 0.119 USD became 0.156 USD over 60 cases.",
     )  # fmt: skip
+    decision = passed(sentence, cases=cases, figures=[more], notes=notes)
     spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
-    kept = Reruns(spent=spent)
-    return report(
-        decided(before, now, passed(sentence, cases=cases, figures=[more], notes=notes), reruns=kept)
-    )
+    return report(decided(before, now, decision, reruns=Reruns(spent=spent)))
 
 
 def unsettled_cases() -> EvaluationReport:
@@ -308,11 +283,9 @@ def unsettled_cases() -> EvaluationReport:
     )
     cases = [judged(name(0), "open", "20/20 0/1 0/8 0/8", sentence)]
     trial = Rerun(result="failed", failing=["policy"])
-    kept = Reruns(
-        base_runs="beside",
-        cases=[CaseReruns(case_id=name(0), base=[trial] * 8, change=[trial] * 8)],
-        spent=Spending(trials=18, minutes=2.5, cost_usd=0.2),
-    )
+    again = [CaseReruns(case_id=name(0), base=[trial] * 8, change=[trial] * 8)]
+    spent = Spending(trials=18, minutes=2.5, cost_usd=0.2)
+    kept = Reruns(base_runs="beside", cases=again, spent=spent)
     return report(decided(before, now, unsettled(sentence, cases=cases), reruns=kept))
 
 
@@ -340,9 +313,8 @@ def unsafe() -> EvaluationReport:
         case_id=name(4), judge_id="prompt_injection", answer="blocks", violations=2, trials=3,
         reason=sentence,
     )  # fmt: skip
-    return report(
-        decided(before, [*before[:4], escalates(4), *before[5:]], failed(sentence, safety=[finding]))
-    )
+    now = [*before[:4], escalates(4), *before[5:]]
+    return report(decided(before, now, failed(sentence, safety=[finding])))
 
 
 LATE = "A refund after the deadline is refused"

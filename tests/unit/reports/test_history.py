@@ -94,7 +94,10 @@ def alternating(runs: int = 8):  # type: ignore[no-untyped-def]
 
 def test_a_history_looks_as_agreed_with_runs_of_another_key_in_brackets(golden) -> None:  # type: ignore[no-untyped-def]
     older = [*alternating(8)[::2], *alternating(8)[1::2]]
-    boards = (shop(), board(alternating(5)), board(older), board([]))
+    spent = [made_run(number, {"a": (1, 1)}) for number in range(3)]
+    for number, run in enumerate(spent):
+        run.cases["a"] = made_case("a", 1, 1, cost_usd=0.25 * number, latency_ms=1000.0 * (3 - number))
+    boards = (shop(), board(alternating(5)), board(older), board(spent[::-1]), board([]))
     text = "\n\n".join("\n".join(history_text(each, "shop")) for each in boards)
     assert "\x1b" not in text
     golden("terminal/history.txt", f"{text}\n")
