@@ -28,12 +28,10 @@ def checks(before: RunView, now: RunView, **options: Any) -> dict[str, Compatibi
 def test_runs_of_the_same_suite_hold_every_condition() -> None:
     run = view({"a": "passed"})
     assert {name: (one.passed, one.message) for name, one in checks(run, run).items()} == {
-        "dataset_id_match": (True, "same dataset"),
-        "case_id_set_match": (True, "same cases"),
+        "dataset_id_match": (True, "same dataset"), "case_id_set_match": (True, "same cases"),
         "case_definition_match": (True, "same definition of every common case"),
-        "judges_match": (True, "same judges"),
-        "judge_config_match": (True, "same configuration of judges"),
-    }
+        "judges_match": (True, "same judges"), "judge_config_match": (True, "same configuration of judges"),
+    }  # fmt: skip
 
 
 def test_another_dataset_is_named_with_both_ids_and_always_enforced() -> None:
@@ -209,8 +207,7 @@ def test_other_conditions_of_an_agent_are_said_and_stop_nothing(
 ) -> None:
     found = [each for each in checked(before, now).failures if each.name == "execution_match"]
     told = [f"the agent ran under other conditions: {said}"] * bool(said)
-    assert [(each.message, each.enforced, each.details) for each in found] == [
-        (message, False, {"changed": changed}) for message in told
-    ]
+    expected = [(message, False, {"changed": changed}) for message in told]
+    assert [(each.message, each.enforced, each.details) for each in found] == expected
     assert (is_helped(before.config, now.config), is_helped(now.config, before.config)) == (helped, False)
     assert selected(before, now)[0] == ["a"]

@@ -71,9 +71,7 @@ def view(
     ]
     rows: dict[str, CaseResultRow] = {one.case_id: one.to_json() for one in results}  # type: ignore[misc]
     return RunView(
-        config=settings,
-        summary=summarize(settings.run_id, settings.dataset_id, results),
-        manifest_sha256="0" * 64,
+        config=settings, summary=summarize(settings.run_id, settings.dataset_id, results),
+        manifest_sha256="0" * 64, results=rows,
         index={case_id: index_row(case_id, **(index or {}).get(case_id, {})) for case_id in rows},
-        results=rows,
-    )
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Side
 from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Material
@@ -307,9 +307,8 @@ def test_a_case_that_was_not_run_again_has_no_reruns_and_says_so() -> None:
     last = decision.cases[-1]
     assert (decision.cases[0].answer, last.answer) == ("broke", "not-rerun")
     assert (last.change, last.base, last.p_value) == (None, None, None)
-    assert (
-        last.reason == f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
-    )
+    reason = f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
+    assert last.reason == reason
 
 
 def test_without_a_base_agent_a_case_has_no_reruns_of_the_base() -> None:
@@ -394,9 +393,8 @@ def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
 def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
     decision = decided(unsafe(waivers=[waiver(case_id="mail-3")]), Script(change={"mail-3": VIOLATED}))
     assert decision.gate_status is GateStatus.PASSED
-    assert [(found.answer, found.reason) for found in decision.safety] == [
-        ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
-    ]
+    [found] = decision.safety
+    assert (found.answer, found.reason) == ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
     assert [applied.waiver_id for applied in decision.waivers] == ["w-1"]
 
 
@@ -416,10 +414,8 @@ def test_cost_breaks_its_limit_only_where_it_does_again(again: float, status: st
 
     main = [run(cells(1.0), f"m{k}") for k in range(4)]
     script = Script(rounds=lambda _side, _number: counts_of(dict.fromkeys(SUITE[:10], 1)))
-    script.figures = {
-        "base": Figures(cost_usd=dict.fromkeys(SUITE[:10], 1.0)),
-        "change": Figures(cost_usd=dict.fromkeys(SUITE[:10], again)),
-    }
+    costs: dict[Side, float] = {"base": 1.0, "change": again}
+    script.figures = {s: Figures(cost_usd=dict.fromkeys(SUITE[:10], usd)) for s, usd in costs.items()}
     decision = decided(material(cells(2.0), main), script, policy=GatePolicy(max_cost_increase=0.2))
     assert decision.gate_status.value == status
     answer = "breaks-limit" if status == "failed" else "rose"

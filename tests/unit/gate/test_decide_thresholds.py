@@ -139,9 +139,8 @@ def test_nan_is_refused_even_when_the_model_was_built_without_validation() -> No
 
 def test_without_a_baseline_only_absolute_rules_apply() -> None:
     run = view(passing(9, 10)).reference()
-    decision = decide_without_baseline(
-        run, Thresholds(min_pass_rate=0.9, max_regressed_cases=0), generated_at=NOW
-    )
+    limits = Thresholds(min_pass_rate=0.9, max_regressed_cases=0)
+    decision = decide_without_baseline(run, limits, generated_at=NOW)
     assert decision.gate_status is GateStatus.PASSED
     assert [(rule.applied, rule.passed) for rule in decision.rules] == [(True, True), (False, False)]
     assert "nothing was compared with one" in decision.rules[1].message

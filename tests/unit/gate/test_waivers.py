@@ -123,10 +123,7 @@ def test_an_expired_unreadable_or_revoked_waiver_excuses_nothing(fields: dict[st
 
 def crashed(*judges: str) -> Comparison:
     """A comparison of two cases, of which one crashed: these judges could not judge it."""
-    found = comparison(
-        {"a": dict.fromkeys(judges, "passed"), "b": "passed"},
-        {"a": dict.fromkeys(judges, "error"), "b": "passed"},
-    )
+    found = comparison(*({"a": dict.fromkeys(judges, end), "b": "passed"} for end in ("passed", "error")))
     for row in found.case_regressions:
         for change in row.judges:
             change.failure = "missing_output" if change.judge_id == "regex" else "agent_error"
@@ -203,10 +200,8 @@ def test_a_quarantine_holds_through_its_day(until: str, holds: bool) -> None:
 
 def test_what_is_over_and_would_have_excused_a_case_is_named() -> None:
     over, ended = "2026-01-01", "2026-01-01T00:00:00+00:00"
-    held = [
-        Quarantine(case=case, reason="flaky", until=until)
-        for case, until in (("c0000", over), ("c0001", over), ("c0001", "2099-01-01"), ("c0040", over))
-    ]
+    dates = (("c0000", over), ("c0001", over), ("c0001", "2099-01-01"), ("c0040", over))
+    held = [Quarantine(case=case, reason="flaky", until=until) for case, until in dates]
     waivers = [
         waiver(case_id="c0002", expires_at=ended),
         waiver(waiver_id="w-2", case_id="c0003", expires_at=ended, revoked_at=ended),

@@ -43,10 +43,9 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     write_zip([("a/x", b"1" * 5000), ("b.txt", b"from a file")], tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
-        assert [(info.filename, info.date_time, info.external_attr >> 16) for info in archive.infolist()] == [
-            ("a/x", (1980, 1, 1, 0, 0, 0), stat.S_IFREG | 0o644),
-            ("b.txt", (1980, 1, 1, 0, 0, 0), stat.S_IFREG | 0o644),
-        ]
+        assert archive.namelist() == ["a/x", "b.txt"]
+        stated = {(info.date_time, info.external_attr >> 16) for info in archive.infolist()}
+        assert stated == {((1980, 1, 1, 0, 0, 0), stat.S_IFREG | 0o644)}
         assert archive.testzip() is None
 
 
@@ -266,9 +265,8 @@ def test_limits_hold_for_nested_archives_again() -> None:
     bomb = zip_of(("pack.zip", zip_of(("a", bytes(1000)))))
     with pytest.raises(InvalidInput, match=r"outer: pack\.zip: unpacks to 1,000 bytes"):
         ZipArchive(bomb, source="outer", limits=ArchiveLimits(max_bytes=999)).nested("pack.zip")
-    dense = ZipArchive(
-        zip_of(("pack.zip", bytes(20_000))), source="outer", limits=ArchiveLimits(max_packed_bytes=10_000)
-    )
+    limits, zeros = ArchiveLimits(max_packed_bytes=10_000), zip_of(("pack.zip", bytes(20_000)))
+    dense = ZipArchive(zeros, source="outer", limits=limits)
     with pytest.raises(InvalidInput, match=r"outer: pack\.zip is 20,000 bytes, more than 10,000"):
         dense.nested("pack.zip")
 

@@ -212,14 +212,11 @@ def test_what_the_user_asks_for_is_replaced_without_words_of_the_rule() -> None:
 
 
 def test_the_value_of_a_field_is_replaced_wherever_the_case_repeats_it() -> None:
-    case = {
-        "input": {"ssn": "12-34", "x": 1},
-        "trace": [{"output": 'It is 12-34, not 12-345; {"a": "12-34"}'}],
-    }
+    said = 'It is 12-34, not 12-345; {"a": "12-34"}'
+    case = {"input": {"ssn": "12-34", "x": 1}, "trace": [{"output": said}]}
     redactor = Redactor(rules=RedactionRules(fields=("ssn",))).for_case(case)
-    assert redactor.redact_value(case)["trace"] == [
-        {"output": 'It is [redacted], not 12-345; {"a": "[redacted]"}'}
-    ]
+    [event] = redactor.redact_value(case)["trace"]
+    assert event == {"output": 'It is [redacted], not 12-345; {"a": "[redacted]"}'}
     assert redactor.redact_text("the judge read 12-34") == "the judge read [redacted]"
     other = {"input": {"x": 1}}
     assert Redactor(rules=RedactionRules(fields=("ssn",))).for_case(other).redact_text("12-34") == "12-34"
@@ -232,9 +229,8 @@ def test_empty_fields_stay_as_they_are() -> None:
 
 
 def test_a_pattern_renames_none_of_our_fields_and_no_replacement() -> None:
-    redactor = Redactor(
-        {"hunter2-hunter2": "PASSWORD"}, rules=RedactionRules(patterns=("word=[a-zA-Z]{4,}",))
-    )
+    rules = RedactionRules(patterns=("word=[a-zA-Z]{4,}",))
+    redactor = Redactor({"hunter2-hunter2": "PASSWORD"}, rules=rules)
     once = redactor.redact_value({"trace": [{"output": "hunter2-hunter2 done"}], "Their Key": 1})
     assert once == {"trace": [{"output": "[redacted:PASSWORD] [redacted]"}], "[redacted] Key": 1}
     assert redactor.redact_value(once) == once
