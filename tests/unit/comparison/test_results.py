@@ -85,7 +85,7 @@ def balance(compared: int, regressed: int = 0, fewer: int = 0, hard: int = 0) ->
         ((1, 1), (0, 0), (1.0, None, None)),
     ],
 )
-def test_differences_of_shares(
+def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown(
     before: tuple[int, int], now: tuple[int, int], shares: tuple[float | None, ...]
 ) -> None:
     metric = rate_metric("pass_rate", before, now)

@@ -124,7 +124,7 @@ def test_archives_of_packs_hold_them_and_a_compact_one_has_no_member_for_each(tm
         (["x" * 300], "too long"), (["a/" * 20 + "b"], "too deep"),
     ],
 )  # fmt: skip
-def test_names_that_lead_out_are_refused(
+def test_names_that_lead_out_are_not_written(
     tmp_path: Path, layout: Layout, names: list[str], problem: str
 ) -> None:
     with pytest.raises(InvalidInput, match=problem) as caught:

@@ -50,7 +50,7 @@ def test_kappa(cells: Confusion, expected: float | None):
         ((0, 50), (5, 30), False), ((5, 30), (0, 50), False),
     ],
 )  # fmt: skip
-def test_thirty_cases_of_each_verdict_may_have_three_errors(
+def test_a_criterion_blocks_by_thirty_cases_of_each_verdict_with_three_errors(
     failed: tuple[int, int], passed: tuple[int, int], blocks: bool
 ):
     labelled = label(

@@ -50,7 +50,7 @@ ROSE = "The hard-fail rate rose by 5.0 points (1 to 2 of 20 compared cases)"
         ("max_new_hard_fail_cases", 0, False, "1 case newly failed hard, above max_new_hard_fail_cases 0."),
     ],
 )  # fmt: skip
-def test_each_rule_decides_and_says_its_numbers(
+def test_each_rule_decides_at_its_threshold_and_says_its_numbers(
     rule: str, threshold: float, passed: bool, message: str
 ) -> None:
     decision = gate(comparison(passing(19, 20), passing(18, 20)), **{rule: threshold})

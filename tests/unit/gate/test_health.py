@@ -115,7 +115,7 @@ def test_what_cannot_be_counted_is_refused(
 
 
 @pytest.mark.parametrize("name", ["", "evidence.zip"], ids=["directory", "archive"])
-def test_datasets_of_a_job_are_told_apart(
+def test_the_datasets_of_one_job_are_told_apart(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packs = {

@@ -89,7 +89,7 @@ RATE, RISE = Thresholds(max_hard_fail_rate=0.05), Thresholds(max_hard_fail_incre
          "above max_hard_fail_increase 0 points."),
     ],
 )  # fmt: skip
-def test_hard_fails_above_their_limit(
+def test_a_limit_on_hard_fails_breaks_above_it_and_if_chance_rarely_does_as_much(
     limit: Thresholds, hard: int, may_vary: bool, holds: bool, says: str
 ) -> None:
     measured = measure_counts(counts(*[(0, 1)] * 20, hard=hard), counts(*[(0, 1)] * 20))
@@ -173,7 +173,7 @@ def test_a_total_beyond_the_limit_is_no_rise_where_one_case_makes_it() -> None:
         (rerun_figures(0.9), True, "rose"),
     ],
 )  # fmt: skip
-def test_a_limit_breaks_only_where_it_does_so_again(
+def test_a_limit_breaks_only_where_it_does_so_again_beside_the_base(
     record: Reruns | None, may_rerun: bool, answer: str
 ) -> None:
     [change] = figure_changes(costs_of(1.5), LIMITED, record, may_rerun=may_rerun)

@@ -125,7 +125,7 @@ def test_wilsons_interval_is_that_of_statsmodels(total: int) -> None:
         (900, 800, MILLION, 0.001),
     ],
 )  # fmt: skip
-def test_tangos_score_is_of_the_likelihood_by_scipy(
+def test_tangos_score_is_that_of_the_likelihood_maximised_by_scipy(
     regressed: int, fixed: int, total: int, drop: float
 ) -> None:
     minimize = oracle("scipy.optimize").minimize_scalar

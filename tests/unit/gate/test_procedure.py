@@ -54,7 +54,7 @@ def test_a_suspect_lost_half_of_its_share_and_the_steadiest_comes_first() -> Non
         (case(0, 1, 18, 20), True, True, True),
     ],
 )
-def test_a_case_is_suspect_reliable_or_steady(
+def test_what_main_showed_makes_a_case_suspect_reliable_or_steady(
     made: Case, suspect: bool, reliable: bool, steady: bool
 ) -> None:
     assert (made.is_suspect, made.is_reliable, made.is_steady) == (suspect, reliable, steady)
@@ -91,7 +91,7 @@ def test_twenty_cases_are_run_again_or_a_tenth(cases: int, most: int) -> None:
         ({"alone": True, "main": Count(10, 20), "change": Count(2, 4)}, True, None),
     ],
 )
-def test_the_sides_run_in_turn_while_it_can_show(
+def test_sides_take_turns_while_they_can_show(
     counts: dict[str, Any], base_can_run: bool, side: str | None
 ) -> None:
     assert next_side(replace(OLD, **counts), base_can_run=base_can_run) == side
@@ -217,7 +217,7 @@ OF_OTHERS = [run({"a": 0}, "other", key="k2"), run({"a": row("a", 0, definition=
     ],
     ids=["of another setup or definition", "none of this setup", "only the baseline has it as it is defined"],
 )
-def test_main_counts_as_it_is_defined_now_or_the_baseline(
+def test_main_counts_as_it_is_set_up_and_defined_now_else_the_baseline(
     main: list[Any], baseline: Any, counted: Count
 ) -> None:
     more = {"baseline": baseline} if baseline is not None else {}

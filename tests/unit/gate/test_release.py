@@ -44,7 +44,7 @@ def test_what_can_hide_decides(before: RunRecord, now: RunRecord, answer: str) -
         ((3, 0, 50), -0.015628, 0.162171), ((0, 0, 50), -0.071348, 0.071348),
     ],
 )  # fmt: skip
-def test_the_interval_of_single_trials_is_tangos(
+def test_the_interval_of_single_trials_is_tangos_where_the_likelihood_maximised_by_number_has_it(
     counted: tuple[int, int, int], low: float, high: float
 ) -> None:
     fell, rose, total = counted

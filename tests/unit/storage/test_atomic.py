@@ -207,7 +207,7 @@ def test_directories_that_belong_together_appear_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
-def test_directories_that_belong_together_stay_alike(tmp_path: Path, error: type[BaseException]) -> None:
+def test_what_belongs_together_stays_as_it_was(tmp_path: Path, error: type[BaseException]) -> None:
     make_directory(tmp_path / "a", b"old")
 
     def fails(*finals: Path) -> None:
@@ -303,7 +303,7 @@ def test_unwritable_places_are_reported_to_root_too() -> None:
 
 
 @pytest.mark.parametrize("syncs_everything", [True, False])
-def test_many_files_are_put_in_place(
+def test_directories_of_many_files_are_put_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs_everything: bool
 ) -> None:
     if not syncs_everything:
@@ -453,7 +453,7 @@ def test_who_is_too_slow_makes_another_one(kind: str, tmp_path: Path, at_locks: 
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_what_another_locks_first_is_left_to_it(
+def test_what_another_process_locks_first_is_left_to_it(
     kind: str, tmp_path: Path, at_locks: Callable[..., None]
 ) -> None:
     locked: list[Path] = []
@@ -615,7 +615,7 @@ def test_two_places_are_swapped_whatever_they_hold(two: tuple[Path, Path]) -> No
 
 
 @pytest.mark.parametrize("library", [OSError("no such library"), object()], ids=["none", "older"])
-def test_a_system_without_these_calls(
+def test_a_system_without_these_calls_has_neither(
     two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, library: object
 ) -> None:
     def load(*_: Any, **__: Any) -> object:

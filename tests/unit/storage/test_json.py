@@ -303,7 +303,7 @@ def test_size_limit_holds_for_files_and_pipes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_json, sha256_file, lambda path: ZipArchive(path, source="x")])
-def test_pipes_and_devices_are_refused_without_waiting(
+def test_pipes_by_name_and_devices_are_refused_without_waiting_for_them(
     tmp_path: Path, read: Callable[[Path], object]
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
