@@ -179,7 +179,7 @@ NO_ZIPS = [
     b"#!/bin/sh\n" + ONE, OTHER + ONE, ONE + OTHER, ONE + b"\n", with_comment(ONE, OTHER),
     with_comment(ONE, OTHER[OTHER.rindex(END) :]),
     *(patched(ONE, END, 8, value) for value in (b"\2\0", b"\2\0\2\0", bytes(4))),
-    patched(ONE, END, 4, b"\1\0\1\0"), patched(ONE, END, 16, bytes(4)),
+    patched(ONE, END, 4, b"\1\0\1\0"), patched(ONE, END, 16, bytes(4)), patched(ONE, ENTRY, 42, b"\1"),
     ONE[: ONE.index(ENTRY)] + b"hidden" + ONE[ONE.index(ENTRY) :],
 ]  # fmt: skip
 COLLIDING = [("a", "A"), ("é", "e\u0301"), ("straße", "STRASSE"), ("x/a", "X/A")]
