@@ -20,10 +20,8 @@ from tests.unit.comparison.views import index_row, passing, view
 
 
 def case_with(*calls: tuple[str, Any], output: Any = "done") -> dict[str, Any]:
-    trace = [
-        make_event(number, type="tool_call", tool=tool, input=given)
-        for number, (tool, given) in enumerate(calls)
-    ]
+    called = [{"type": "tool_call", "tool": tool, "input": given} for tool, given in calls]
+    trace = [make_event(number, **fields) for number, fields in enumerate(called)]
     return {"case_id": "a", "trace": [*trace, make_event(len(calls), output=output)]}
 
 
@@ -56,10 +54,8 @@ def test_changed_arguments_are_told_place_by_place() -> None:
         case_with(("refund", {"id": 1, "amount": 12, "why": {"code": "lost"}, "urgent": True})),
     )
     assert found.calls[0].arguments == {
-        "$.amount": (10, 12),
-        "$.urgent": (ABSENT, True),
-        "$.why.code": ("late", "lost"),
-    }
+        "$.amount": (10, 12), "$.urgent": (ABSENT, True), "$.why.code": ("late", "lost"),
+    }  # fmt: skip
 
 
 def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
@@ -118,19 +114,15 @@ def test_figures_that_moved_are_told_and_unknown_is_not_zero() -> None:
     before = index_row("a", input_tokens=100, output_tokens=100, cost_usd=None, latency_ms=0.0)
     now = index_row("a", input_tokens=105, output_tokens=140, cost_usd=1.0, latency_ms=5.0)
     moved = behaviour_change(before, now, None).metrics
-    assert [(one.name, one.baseline, one.candidate, one.delta) for one in moved] == [
-        ("output_tokens", 100, 140, 40),
-        ("latency_ms", 0, 5, 5),
-    ]
+    told = [(one.name, one.baseline, one.candidate, one.delta) for one in moved]
+    assert told == [("output_tokens", 100, 140, 40), ("latency_ms", 0, 5, 5)]
 
 
 @pytest.mark.parametrize(
     ("before", "now", "changed"),
     [(["a"], ["b"], True), (["a", "b"], ["b", "a"], False), ([], ["b"], False), (["a"], [], False)],
 )
-def test_the_model_changed_only_where_both_traces_name_one(
-    before: list[str], now: list[str], changed: bool
-) -> None:
+def test_a_model_changed_where_both_traces_name_one(before: list[str], now: list[str], changed: bool) -> None:
     found = behaviour_change(index_row("a", models=before), index_row("a", models=now), None)
     assert found.model_changed is changed
 

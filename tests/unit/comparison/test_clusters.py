@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import COUNTED, RANKED, REST, compare, hint
-from agent_eval.comparison.facts import normalise
+from agent_eval.comparison.facts import RunView, normalise
 from agent_eval.contracts import Comparison
 from agent_eval.errors import FailureKind
 from tests.unit.comparison.views import result, view
@@ -38,16 +38,12 @@ def test_normalising_twice_changes_nothing(reason: str) -> None:
 
 def clustered(before: dict[str, str], now: dict[str, str]) -> Comparison:
     """Case id to the reason it failed for; an empty reason passed."""
-    runs = [
-        view(
-            {
-                name: result(name, "failed" if why else "passed", reason=why or None)
-                for name, why in side.items()
-            }
-        )
-        for side in (before, now)
-    ]
-    return compare(*runs, generated_at="now")
+
+    def run(side: dict[str, str]) -> RunView:
+        ends = {name: result(name, "failed" if why else "passed", reason=why) for name, why in side.items()}
+        return view(ends)
+
+    return compare(run(before), run(now), generated_at="now")
 
 
 def test_clusters_are_ranked_by_growth_with_the_cases_that_are_new_in_them() -> None:
@@ -84,19 +80,19 @@ def test_many_different_reasons_are_bounded_and_the_rest_is_counted() -> None:
     assert sum(found.failure_clusters.candidate.values()) == len(names)
 
 
+def hinted(judge_id: str, outcome: str, failure: FailureKind) -> str | None:
+    """The hint for a case that this judge newly fails."""
+    now = result("a", {judge_id: outcome})
+    now.verdicts[1].failure = failure
+    found = compare(view({"a": {judge_id: "passed"}}), view({"a": now}), generated_at="now")
+    return found.triage.top_clusters[0].suggested_fix
+
+
 @pytest.mark.parametrize("failure", list(FailureKind))
 def test_every_kind_of_failure_has_a_hint_even_from_a_judge_nobody_knows(failure: FailureKind) -> None:
-    verdict = result("a", {"my_judge": "failed"})
-    verdict.verdicts[1].failure = failure
-    found = compare(view({"a": {"my_judge": "passed"}}), view({"a": verdict}), generated_at="now")
-    assert found.triage.top_clusters[0].suggested_fix
-
-
-def test_where_it_could_not_be_judged_the_hint_is_about_that() -> None:
-    verdict = result("a", {"execution": "error"})
-    verdict.verdicts[1].failure = FailureKind.TIMEOUT
-    found = compare(view({"a": "passed"}), view({"a": verdict}), generated_at="now")
-    assert "time limit" in (found.triage.top_clusters[0].suggested_fix or "")
+    assert hinted("my_judge", "failed", failure)
+    # Where it could not be judged, the hint is about that.
+    assert "time limit" in (hinted("execution", "error", FailureKind.TIMEOUT) or "")
 
 
 def test_clusters_that_grew_alike_are_ranked_by_their_size_then_by_name() -> None:

@@ -42,9 +42,8 @@ def test_a_run_compared_with_itself_has_not_changed(cases: Any) -> None:
     assert found.overview.regressed_cases == found.overview.improved_cases == 0
     assert found.overview.risk_level == "low"
     assert found.release_impact.impact_level == "low"
-    assert all(
-        metric.delta in (0, None) for metric in [*found.metrics.values(), *found.judge_metrics.values()]
-    )
+    metrics = [*found.metrics.values(), *found.judge_metrics.values()]
+    assert all(metric.delta in (0, None) for metric in metrics)
     assert all(cluster.delta == 0 for cluster in found.failure_clusters.delta_ranked)
 
 
@@ -89,11 +88,10 @@ def test_rates_are_those_of_the_compared_cases_counted_by_hand(before: Any, now:
         assert found.metrics["pass_rate"].baseline is None
         assert found.release_impact.impact_level == "critical"
         return
-    assert found.metrics["pass_rate"].baseline == sum(passes(before[one]) for one in common) / len(common)
-    assert found.metrics["pass_rate"].candidate == sum(passes(now[one]) for one in common) / len(common)
-    assert found.metrics["hard_fail_rate"].candidate == sum(hard_fails(now[one]) for one in common) / len(
-        common
-    )
+    rates, cases = found.metrics, len(common)
+    assert rates["pass_rate"].baseline == sum(passes(before[one]) for one in common) / cases
+    assert rates["pass_rate"].candidate == sum(passes(now[one]) for one in common) / cases
+    assert rates["hard_fail_rate"].candidate == sum(hard_fails(now[one]) for one in common) / cases
     for judge in ("policy", "regex", "style"):
         judged = [now[one][judge] for one in common if now[one].get(judge, "skipped") != "skipped"]
         share = judged.count("passed") / len(judged) if judged else None
@@ -124,10 +122,8 @@ def test_a_case_row_names_the_judges_that_changed_those_that_fail_now_first_and_
     before = view({"a": {"lean": "failed", "policy": "passed", "regex": "passed"}})
     said = {"lean": "passed", "policy": "passed", "regex": "failed"}
     (row,) = compared(before, view({"a": result("a", said, reason="x" * 100_000)})).case_regressions
-    assert [(judge.judge_id, judge.baseline, judge.candidate) for judge in row.judges] == [
-        ("regex", "passed", "failed"),
-        ("lean", "failed", "passed"),
-    ]
+    judges = [(judge.judge_id, judge.baseline, judge.candidate) for judge in row.judges]
+    assert judges == [("regex", "passed", "failed"), ("lean", "failed", "passed")]
     assert (row.judges[0].failure, row.judges[0].evidence_refs) == ("policy_violation", [2])
     assert row.judges[0].reason == "x" * 999 + "…"
 
@@ -213,43 +209,36 @@ def hidden(before: Said, todays: tuple[Said, Said], by_baseline: Said) -> dict[s
     return twice.new_expectations(was, (first, second))
 
 
-def test_a_case_that_passes_only_by_its_new_expectation_is_found_with_its_judges() -> None:
-    failed = {"policy": "failed", "regex": "failed"}
-    assert hidden(BOTH, (BOTH, BOTH), failed) == {"a": ["policy", "regex"]}
-    assert hidden(BOTH, (BOTH, BOTH), {**BOTH, "regex": "failed"}) == {"a": ["regex"]}
-    assert hidden(BOTH, (BOTH, BOTH), BOTH) == {}
-
-
-def test_what_got_worse_by_both_expectations_is_a_regression_and_hides_nothing() -> None:
-    failed = {**BOTH, "policy": "failed"}
-    assert hidden(BOTH, (BOTH, failed), failed) == {}
-    # Today's expectation finds the regex worse, the old one the policy: the policy is what is hidden.
-    assert hidden(BOTH, (BOTH, {**BOTH, "regex": "failed"}), failed) == {"a": ["policy"]}
+NO_REGEX, NO_POLICY = {**BOTH, "regex": "failed"}, {**BOTH, "policy": "failed"}
+NEITHER = dict.fromkeys(BOTH, "failed")
+HIDDEN = {"a": ["policy"]}
+OF_ONE_JUDGE = {
+    ("passed", "failed"): HIDDEN, ("passed", "error"): HIDDEN, ("passed", "inconclusive"): HIDDEN,
+    ("inconclusive", "failed"): HIDDEN, ("skipped", "failed"): HIDDEN, ("failed", "error"): {},
+    ("error", "failed"): {}, ("inconclusive", "inconclusive"): {}, ("passed", "skipped"): {},
+    ("passed", "passed"): {},
+}  # fmt: skip
+"""Worse is a new failure, or a pass that cannot be told now."""
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "is_worse"),
+    ("before", "today", "by_baseline", "found"),
     [
-        ("passed", "failed", True),
-        ("passed", "error", True),
-        ("passed", "inconclusive", True),
-        ("inconclusive", "failed", True),
-        ("skipped", "failed", True),
-        ("failed", "error", False),
-        ("error", "failed", False),
-        ("inconclusive", "inconclusive", False),
-        ("passed", "skipped", False),
-        ("passed", "passed", False),
+        (BOTH, BOTH, NEITHER, {"a": ["policy", "regex"]}), (BOTH, BOTH, NO_REGEX, {"a": ["regex"]}),
+        (BOTH, BOTH, BOTH, {}),
+        # What got worse by both expectations is a regression and hides nothing.
+        (BOTH, NO_POLICY, NO_POLICY, {}),
+        # Today's expectation finds the regex worse, the old one the policy: the policy is what is hidden.
+        (BOTH, NO_REGEX, NO_POLICY, HIDDEN),
+        # A judge that the baseline did not have hides nothing.
+        ("passed", "passed", NO_REGEX, {}),
+        *((before, "passed", now, found) for (before, now), found in OF_ONE_JUDGE.items()),
     ],
-)
-def test_worse_is_a_new_failure_or_a_pass_that_cannot_be_told_now(
-    before: str, now: str, is_worse: bool
+)  # fmt: skip
+def test_a_case_that_passes_only_by_its_new_expectation_is_found_with_its_judges(
+    before: Said, today: Said, by_baseline: Said, found: dict[str, list[str]]
 ) -> None:
-    assert bool(hidden(before, ("passed", "passed"), now)) == is_worse
-
-
-def test_a_judge_that_the_baseline_did_not_have_hides_nothing() -> None:
-    assert hidden("passed", ("passed", "passed"), {"policy": "passed", "regex": "failed"}) == {}
+    assert hidden(before, (BOTH if before is BOTH else "passed", today), by_baseline) == found
 
 
 def test_both_runs_are_compared_as_they_are_judged_today() -> None:

@@ -10,26 +10,18 @@ from agent_eval.comparison.conversations import (
     criterion_changes,
     spoken_texts,
 )
-from agent_eval.contracts import Case, Verdict, case_result
+from agent_eval.contracts import Case, case_result
 from agent_eval.contracts.comparison import ConversationChange
 from agent_eval.evidence.writer import result_row
-from tests.factories import make_case
+from tests.factories import make_case, make_verdict
 from tests.unit.reports.situations import conversation
 
 ASKS = ("Hello", "lookup", "Hi!")
 
 
 def result(*criteria: dict[str, Any], judge: str = "llm") -> Any:
-    member = {"llm": "criteria", "strict": "evaluations"}.get(judge, "criteria")
-    verdict = Verdict(
-        case_id="a",
-        judge_id=judge,
-        outcome="passed",
-        passed=True,
-        reason="",
-        evidence={member: list(criteria)},
-    )
-    return result_row(case_result("a", [verdict]))
+    member = "evaluations" if judge == "strict" else "criteria"
+    return result_row(case_result("a", [make_verdict("a", judge, evidence={member: list(criteria)})]))
 
 
 def change(before: dict[str, Any], now: dict[str, Any]) -> ConversationChange:
@@ -45,10 +37,8 @@ def test_turns_are_paired_by_number_and_the_ends_are_named() -> None:
     )
     assert (found.baseline_turns, found.candidate_turns) == (2, 1)
     assert (found.baseline_end, found.candidate_end) == ("escalation", "goal")
-    assert [(turn.number, turn.differs, turn.candidate is None) for turn in found.turns] == [
-        (1, False, False),
-        (2, True, True),
-    ]
+    turns = [(turn.number, turn.differs, turn.candidate is None) for turn in found.turns]
+    assert turns == [(1, False, False), (2, True, True)]
     assert found.first_differing is not None
     assert found.first_differing.baseline is not None
     assert found.first_differing.baseline.to_json() == {"user": "More", "agent": "No.", "actions": []}
@@ -109,12 +99,8 @@ def test_very_many_actions_are_cut_and_still_compared() -> None:
 
 
 def test_criteria_that_got_worse_come_before_those_that_failed_before_and_those_that_improved() -> None:
-    before = result(
-        {"criterion": "A", "outcome": "passed"},
-        {"criterion": "B", "outcome": "failed"},
-        {"criterion": "C", "outcome": "failed"},
-        {"criterion": "D", "outcome": "passed"},
-    )
+    outcomes = {"A": "passed", "B": "failed", "C": "failed", "D": "passed"}
+    before = result(*({"criterion": name, "outcome": outcome} for name, outcome in outcomes.items()))
     now = result(
         {"criterion": "C", "outcome": "passed"},
         {"criterion": "B", "outcome": "failed", "reason": "as before"},
@@ -124,11 +110,9 @@ def test_criteria_that_got_worse_come_before_those_that_failed_before_and_those_
     )
     listed = [(each.criterion, each.baseline, each.candidate) for each in criterion_changes(before, now)]
     assert listed == [
-        ("A", "passed", "inconclusive"),
-        ("E", None, "failed"),
-        ("B", "failed", "failed"),
+        ("A", "passed", "inconclusive"), ("E", None, "failed"), ("B", "failed", "failed"),
         ("C", "failed", "passed"),
-    ]
+    ]  # fmt: skip
 
 
 def test_evaluations_with_equal_words_are_told_apart_by_their_fields() -> None:

@@ -12,6 +12,7 @@ from agent_eval.contracts import REPLAY_CONTRACT, Outcome, Verdict, case_result
 from agent_eval.evidence.rows import ResultChecker
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.json import dumps, parse
+from tests.factories import make_verdict
 from tests.unit.comparison.views import passing, result, view
 
 JUDGES = (REPLAY_CONTRACT, "policy", "regex", "cost_budget", "tool_abuse")
@@ -20,16 +21,7 @@ SAID = st.tuples(st.sampled_from(list(Outcome)), st.booleans(), st.sampled_from(
 
 def verdicts(said: dict[str, tuple[Outcome, bool, float]]) -> list[Verdict]:
     return [
-        Verdict(
-            judge_id=judge_id,
-            case_id="c",
-            outcome=outcome,
-            passed=outcome is Outcome.PASSED,
-            reason="r",
-            hard=hard,
-            weight=weight,
-            failure="policy_violation" if outcome in (Outcome.FAILED, Outcome.ERROR) else None,
-        )
+        make_verdict("c", judge_id, outcome, hard=hard, weight=weight)
         for judge_id, (outcome, hard, weight) in said.items()
     ]
 
@@ -39,17 +31,12 @@ def stored(found: list[Verdict]) -> Any:
 
 
 @given(st.dictionaries(st.sampled_from(JUDGES), SAID))
-def test_a_stored_result_is_accepted_and_compared_as_what_its_verdicts_amount_to(
-    said: dict[str, tuple[Outcome, bool, float]],
-) -> None:
+def test_a_stored_result_is_what_its_verdicts_amount_to(said: dict[str, tuple[Outcome, bool, float]]) -> None:
     row = stored(verdicts(said))
     ResultChecker("pack").check(row, "verdicts.json")
     case = case_outcome(tuple((one["judge_id"], one["outcome"], one["hard"]) for one in row["verdicts"]))
-    assert (case.outcome, case.passed, case.hard_failed) == (
-        row["outcome"],
-        row["passed"],
-        row["hard_failed"],
-    )
+    facts = ("outcome", "passed", "hard_failed")
+    assert [getattr(case, name) for name in facts] == [row[name] for name in facts]
     assert case.judges == {judge_id: outcome for judge_id, (outcome, _, _) in said.items()}
     assert case.failing == any(outcome in ("failed", "error") for outcome, _, _ in said.values())
 
@@ -66,12 +53,9 @@ def test_a_judge_with_several_verdicts_counts_by_its_first_failure_else_by_its_l
 
 def test_the_reference_of_a_run_carries_what_decisions_need_of_it() -> None:
     run = view(
-        {"a": "passed"},
-        agent_version="2.1",
-        model="gpt-4o",
-        git_commit="c" * 40,
+        {"a": "passed"}, agent_version="2.1", model="gpt-4o", git_commit="c" * 40,
         execution_config={"damaged_records": 3},
-    )
+    )  # fmt: skip
     reference = run.reference()
     assert (reference.run_id, reference.dataset_id, reference.manifest_sha256) == ("run-1", "shop", "0" * 64)
     assert (reference.agent_version, reference.model, reference.git_commit) == ("2.1", "gpt-4o", "c" * 40)

@@ -32,12 +32,6 @@ def judge(before: Any, now: Any, judge_id: str = "policy") -> JudgeChange:
     return found
 
 
-def test_the_scores_of_both_runs_are_kept() -> None:
-    for before, now, scores in (("passed", "failed", (1.0, None)), ("failed", "passed", (None, 1.0))):
-        found = judge(before, now)
-        assert (found.baseline_score, found.candidate_score) == scores
-
-
 def test_a_judge_of_one_run_alone_has_nothing_of_the_other() -> None:
     both, one = {"policy": "failed", "regex": "failed"}, {"policy": "passed"}
     gone = judge(both, one, "regex")
@@ -68,7 +62,10 @@ def test_judges_that_fail_come_first_and_then_by_name() -> None:
     assert [change.judge_id for change in changed(before, now).judges] == ["c", "d", "a", "b"]
 
 
-def test_each_side_of_a_case_is_kept_as_it_was() -> None:
+def test_each_side_of_a_case_is_kept_as_it_was_with_its_scores() -> None:
+    for before, now, scores in (("passed", "failed", (1.0, None)), ("failed", "passed", (None, 1.0))):
+        found_by = judge(before, now)
+        assert (found_by.baseline_score, found_by.candidate_score) == scores
     found = changed("passed", "failed")
     assert (found.baseline_outcome, found.candidate_outcome) == ("passed", "failed")
     assert (found.baseline_passed, found.candidate_passed) == (True, False)
@@ -108,19 +105,13 @@ def test_the_metrics_of_a_run_are_called_as_documented() -> None:
 @pytest.mark.parametrize(
     ("found", "risk"),
     [
-        (balance(0), "high"),
-        (balance(1), "low"),
-        (balance(100, regressed=1), "medium"),
-        (balance(100, regressed=1, hard=1), "high"),
-        (balance(100, regressed=1, hard=-1), "medium"),
-        (balance(100, regressed=4, fewer=4), "medium"),
-        (balance(100, regressed=5, fewer=5), "high"),
+        (balance(0), "high"), (balance(1), "low"), (balance(100, regressed=1), "medium"),
+        (balance(100, regressed=1, hard=1), "high"), (balance(100, regressed=1, hard=-1), "medium"),
+        (balance(100, regressed=4, fewer=4), "medium"), (balance(100, regressed=5, fewer=5), "high"),
         (balance(100, fewer=-5), "low"),
     ],
-)
-def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compared(
-    found: Balance, risk: str
-) -> None:
+)  # fmt: skip
+def test_risk_is_high_for_hard_fails_few_passes_and_nothing_compared(found: Balance, risk: str) -> None:
     assert risk_level(found) == risk
 
 
@@ -139,9 +130,7 @@ def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compar
         (balance(10, regressed=10, fewer=10, hard=10), 100.0, "critical"),
     ],
 )
-def test_impact_is_the_weighted_share_of_losses_and_gains_take_nothing_off(
-    found: Balance, score: float, level: str
-) -> None:
+def test_impact_is_of_losses_and_gains_take_nothing_off(found: Balance, score: float, level: str) -> None:
     impact = release_impact(found)
     assert (impact.impact_score, impact.impact_level) == (score, level)
 
@@ -195,26 +184,29 @@ def changes(before: Any, now: Any) -> dict[str | None, tuple[tuple[int, int, int
     }
 
 
-def test_each_judge_whose_trials_changed_is_listed_with_its_counts() -> None:
-    before = tried("a", *[{"policy": "passed", "regex": "passed"}] * 3)
-    now = tried("a", *[{"policy": "failed", "regex": "passed"}] * 2, {"policy": "passed", "regex": "passed"})
-    assert changes(before, now) == {None: ((3, 0, 3), (1, 2, 3)), "policy": ((3, 0, 3), (1, 2, 3))}
+GOOD, BAD = {"policy": "passed", "regex": "passed"}, {"policy": "failed", "regex": "passed"}
+TWO, ONE = {"policy": "passed", "regex": "failed"}, {"policy": "passed"}
 
 
-def test_what_could_not_be_judged_counts_as_failed_and_what_is_undecided_as_neither() -> None:
-    before, now = tried("a", "passed", "passed"), tried("a", "error", "inconclusive")
-    assert changes(before, now)["policy"] == ((2, 0, 2), (0, 1, 2))
-
-
-def test_a_judge_that_only_one_run_has_counts_nothing_in_the_other() -> None:
-    both, one = {"policy": "passed", "regex": "failed"}, {"policy": "passed"}
-    assert changes(tried("a", both, both), tried("a", one, one))["regex"] == ((0, 2, 2), (0, 0, 0))
-    assert changes(tried("a", one, one), tried("a", both, both))["regex"] == ((0, 0, 0), (0, 2, 2))
-
-
-def test_a_trial_without_anything_to_judge_is_no_trial_that_did_not_pass() -> None:
-    before, now = tried("a", "passed", "passed"), tried("a", "passed", "skipped")
-    assert changes(before, now) == {None: ((2, 0, 2), (1, 0, 1)), "policy": ((2, 0, 2), (1, 0, 1))}
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ([GOOD] * 3, [BAD, BAD, GOOD], {None: ((3, 0, 3), (1, 2, 3)), "policy": ((3, 0, 3), (1, 2, 3))}),
+        (["passed"] * 2, ["error", "inconclusive"], {"policy": ((2, 0, 2), (0, 1, 2))}),
+        ([TWO] * 2, [ONE] * 2, {"regex": ((0, 2, 2), (0, 0, 0))}),
+        ([ONE] * 2, [TWO] * 2, {"regex": ((0, 0, 0), (0, 2, 2))}),
+        (["passed"] * 2, ["passed", "skipped"],
+         {None: ((2, 0, 2), (1, 0, 1)), "policy": ((2, 0, 2), (1, 0, 1))}),
+    ],
+    ids=[
+        "each judge that changed is listed", "what is undecided is no failure", "a judge is gone",
+        "a judge is new", "nothing to judge is no trial that did not pass",
+    ],
+)  # fmt: skip
+def test_trials_of_a_case_and_of_its_judges_are_counted(before: Any, now: Any, expected: Any) -> None:
+    found = changes(tried("a", *before), tried("a", *now))
+    assert {name: found[name] for name in expected} == expected
+    assert None not in expected or found == expected, "no judge else changed"
 
 
 def test_each_side_counts_its_trials_errors_and_case_policies() -> None:

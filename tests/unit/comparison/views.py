@@ -9,17 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import (
-    CaseIndexRow,
-    CaseResultRow,
-    Outcome,
-    Verdict,
-    case_policy,
-    case_result,
-    digest,
-    trials_result,
-)
-from tests.factories import make_config, summarize
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, case_policy, case_result, digest, trials_result
+from tests.factories import make_config, make_verdict, summarize
 
 Said = str | Mapping[str, str]
 """One outcome (of the judge `policy`), or outcomes by judge; `lost` where infrastructure kept it from one."""
@@ -27,31 +18,17 @@ Said = str | Mapping[str, str]
 
 def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[str, ...] = ()) -> Any:
     by_judge = {"policy": said} if isinstance(said, str) else said
+    kinds = {"execution": "infrastructure", "policy": "missing_output"} if said == "lost" else {}
     verdicts = []
-    if said == "lost":
-        by_judge = {"execution": "error", "policy": "error"}
+    by_judge = dict.fromkeys(kinds, "error") or by_judge
     for judge_id, outcome in {"replay_contract": "passed", **by_judge}.items():
-        failing = outcome in ("failed", "error")
-        verdicts.append(
-            Verdict(
-                judge_id=judge_id,
-                case_id=case_id,
-                outcome=Outcome(outcome),
-                passed=outcome == "passed",
-                score=1.0 if outcome == "passed" else None,
-                reason=reason if reason is not None and failing else f"{judge_id} {outcome}",
-                hard=judge_id not in soft,
-                failure=_kind(judge_id, said) if failing else None,
-                evidence_refs=[2] if failing else [],
-            )
-        )
+        fields: dict[str, Any] = {"hard": judge_id not in soft}
+        if outcome in ("failed", "error"):
+            fields |= {"failure": kinds.get(judge_id, "policy_violation"), "evidence_refs": [2]}
+            fields |= {"reason": reason} if reason is not None else {}
+        score = 1.0 if outcome == "passed" else None
+        verdicts.append(make_verdict(case_id, judge_id, outcome, score=score, **fields))
     return case_result(case_id, verdicts)
-
-
-def _kind(judge_id: str, said: Said) -> str:
-    if said != "lost":
-        return "policy_violation"
-    return "infrastructure" if judge_id == "execution" else "missing_output"
 
 
 def tried(case_id: str, *trials: Said, policy: str = "all") -> Any:
@@ -94,9 +71,7 @@ def view(
     ]
     rows: dict[str, CaseResultRow] = {one.case_id: one.to_json() for one in results}  # type: ignore[misc]
     return RunView(
-        config=settings,
-        summary=summarize(settings.run_id, settings.dataset_id, results),
-        manifest_sha256="0" * 64,
+        config=settings, summary=summarize(settings.run_id, settings.dataset_id, results),
+        manifest_sha256="0" * 64, results=rows,
         index={case_id: index_row(case_id, **(index or {}).get(case_id, {})) for case_id in rows},
-        results=rows,
-    )
+    )  # fmt: skip

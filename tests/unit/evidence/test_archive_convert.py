@@ -17,11 +17,10 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
 from tests.extent import examples
 from tests.factories import make_case, make_config, make_pack, make_result, pretty, seal
+from tests.unit.evidence.test_writer import HOSTILE_IDS, LAYOUTS, json_values
 
 CONVERT = {"files": compact, "compact": expand}
 OTHER = {"files": "compact", "compact": "files"}
-LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
-HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline"]
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:
@@ -32,12 +31,8 @@ def bytes_of(root: Path) -> dict[str, bytes]:
 
 def results(count: int) -> list[Any]:
     ids = [*HOSTILE_IDS, *(f"case-{number}" for number in range(count))]
-    return [
-        make_result(
-            case_id, failed="policy" if number % 3 == 0 else (), skipped="regex" if number % 2 else ()
-        )
-        for number, case_id in enumerate(ids)
-    ]
+    ends: list[dict[str, Any]] = [{"failed": "policy"}, {"skipped": "regex"}, {}]
+    return [make_result(case_id, **ends[number % 3]) for number, case_id in enumerate(ids)]
 
 
 @LAYOUTS
@@ -57,14 +52,7 @@ def test_there_and_back_are_the_same_bytes_and_say_the_same(tmp_path: Path, layo
     assert bytes_of(tmp_path / "third") == bytes_of(tmp_path / "copy") == bytes_of(first)
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-)
+JSON = json_values(st.text(max_size=5))
 
 
 @settings(max_examples=examples(25))
@@ -123,28 +111,24 @@ def test_a_configuration_of_another_version_is_kept_as_it_is(tmp_path: Path, lay
     config = json.loads((root / "run/config.json").read_bytes())
     del config["policy_hash"]
     (root / "run/config.json").write_bytes(pretty({**config, "added_later": [1]}))
-    seal(root, make_config(), layout=layout, case_ids=["case-1", "case-2", "case-3"])
+    resealed(root, layout)
     CONVERT[layout](open_pack(root), tmp_path / "q")
     assert (tmp_path / "q/run/config.json").read_bytes() == (root / "run/config.json").read_bytes()
 
 
-def resealed(root: Path) -> Path:
-    seal(root, make_config(), layout="files", case_ids=["case-1", "case-2", "case-3"])
+def resealed(root: Path, layout: str = "files") -> Path:
+    seal(root, make_config(), layout=layout, case_ids=["case-1", "case-2", "case-3"])
     return root
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("run/events.jsonl", b'{"forged": true}\n'),
-        ("judges/policy.json", b"[]\n"),
-        ("judges/extra.json", b"[]\n"),
-        ("run/notes.txt", b"of a later version"),
-        ("run/config.json", None),
-        ("cases/case-2/trajectory.json", None),
-        ("cases/case-2/verdicts.json", None),
+        ("run/events.jsonl", b'{"forged": true}\n'), ("judges/policy.json", b"[]\n"),
+        ("judges/extra.json", b"[]\n"), ("run/notes.txt", b"of a later version"), ("run/config.json", None),
+        ("cases/case-2/trajectory.json", None), ("cases/case-2/verdicts.json", None),
     ],
-)
+)  # fmt: skip
 def test_what_the_other_layout_cannot_hold_is_refused(tmp_path: Path, name: str, data: bytes | None) -> None:
     root = make_pack(tmp_path / "p")
     if data is None:  # the same value in another form

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.contracts import SHARD_CASES, Tally
+from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import attachments as kept
 from agent_eval.evidence import writer as writing
@@ -20,11 +20,10 @@ from agent_eval.evidence.archive import compact, expand, open_bundle, write_bund
 from agent_eval.evidence.attachments import artifact_line, names_problem, storable
 from agent_eval.evidence.layout import Layout, case_directory
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from tests.extent import examples
 from tests.factories import make_config, make_pack, make_result, seal
-from tests.unit.evidence.test_archive_convert import CONVERT, LAYOUTS, OTHER, bytes_of
-from tests.unit.evidence.test_writer import CONFIG, case, evidence
+from tests.unit.evidence.test_archive_convert import CONVERT, OTHER, bytes_of
+from tests.unit.evidence.test_writer import LAYOUTS, case, write_pack
 
 BINARY = bytes(range(256))
 SHARD_FILE = "cases/artifacts-00000.jsonl"
@@ -32,22 +31,7 @@ SHARD_FILE = "cases/artifacts-00000.jsonl"
 
 def write(root: Path, layout: Layout, artifacts: dict[str, dict[str, bytes]]) -> Path:
     """A sealed pack with these artifacts by case."""
-    root.mkdir()
-    target = PackTarget(root, layout, "run-1", "demo")
-    target.prepare()
-    tally = Tally()
-    cases = list(artifacts.items())
-    with PackSealer(target) as sealer:
-        for index, first in enumerate(range(0, len(cases), SHARD_CASES)):
-            with open_shard(target, index) as writer:
-                for case_id, files in cases[first : first + SHARD_CASES]:
-                    plain = evidence(case(case_id))
-                    tally.add_row(plain.result)
-                    fields = (plain.trajectory, plain.trajectory_line, plain.result, plain.result_line)
-                    writer.add(CaseEvidence(*fields, plain.row, files))
-                written = writer.finish()
-            sealer.append(written)
-        sealer.seal(CONFIG.to_json(), tally.summary("run-1", "demo").to_json())
+    write_pack(root, layout, [case(case_id) for case_id in artifacts], artifacts=artifacts)
     return root
 
 
@@ -121,16 +105,13 @@ def test_there_and_back_are_the_same_bytes(
     assert bytes_of(tmp_path / "third") == bytes_of(first)
 
 
-@LAYOUTS
-def test_archives_of_packs_hold_them(tmp_path: Path, layout: Layout) -> None:
+def test_archives_of_packs_hold_them_and_a_compact_one_has_no_member_for_each(tmp_path: Path) -> None:
     made = {"a": {"stderr.txt": b"oh no", "core.bin": BINARY}, "b": {}}
-    write_bundle({"shop": write(tmp_path / "p", layout, made)}, tmp_path / "b.zip")
-    assert artifacts_of(open_bundle(tmp_path / "b.zip")["shop"]) == made
-
-
-def test_a_compact_archive_has_no_member_for_each_artifact(tmp_path: Path) -> None:
-    made = {f"c{number}": {"stderr.txt": b"oh"} for number in range(SHARD_CASES)}
-    write_bundle({"shop": write(tmp_path / "p", "compact", made)}, tmp_path / "b.zip")
+    made |= {f"c{number}": {"stderr.txt": b"oh"} for number in range(SHARD_CASES - 2)}
+    layouts: tuple[Layout, ...] = ("files", "compact")
+    for layout in layouts:
+        write_bundle({"shop": write(tmp_path / layout, layout, made)}, tmp_path / "b.zip")
+        assert artifacts_of(open_bundle(tmp_path / "b.zip")["shop"]) == made
     assert len(zipfile.ZipFile(tmp_path / "b.zip").namelist()) == 7
 
 
@@ -138,16 +119,11 @@ def test_a_compact_archive_has_no_member_for_each_artifact(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["../../run/config.json"], "'..'"),
-        (["/etc/passwd"], "absolute"),
-        (["a\\b"], "backslash"),
-        ([""], "empty"),
-        (["A.txt", "a.txt"], "same file"),
-        (["a", "a/b"], "below the artifact"),
-        (["x" * 300], "too long"),
-        (["a/" * 20 + "b"], "too deep"),
+        (["../../run/config.json"], "'..'"), (["/etc/passwd"], "absolute"), (["a\\b"], "backslash"),
+        ([""], "empty"), (["A.txt", "a.txt"], "same file"), (["a", "a/b"], "below the artifact"),
+        (["x" * 300], "too long"), (["a/" * 20 + "b"], "too deep"),
     ],
-)
+)  # fmt: skip
 def test_names_that_lead_out_are_not_written(
     tmp_path: Path, layout: Layout, names: list[str], problem: str
 ) -> None:
@@ -190,16 +166,12 @@ def test_lines_that_are_no_artifacts_are_refused(tmp_path: Path, rows: list[Any]
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"case_id": "stranger", "name": "x", "text": ""}],  # of no case
-        [{"case_id": "a", "name": "x", "base64": "YQ=="}],  # spelled otherwise
-        [
-            {"case_id": "b", "name": "x", "text": ""},
-            {"case_id": "a", "name": "x", "text": ""},
-        ],  # not in order
-        [{"case_id": "a", "name": "x", "text": "", "added_later": 1}],
-        [],
+        [{"case_id": "stranger", "name": "x", "text": ""}], [{"case_id": "a", "name": "x", "base64": "YQ=="}],
+        [{"case_id": name, "name": "x", "text": ""} for name in "ba"],
+        [{"case_id": "a", "name": "x", "text": "", "added_later": 1}], [],
     ],
-)
+    ids=["of no case", "spelled otherwise", "not in order", "a field more", "nothing"],
+)  # fmt: skip
 def test_what_converting_would_lose_is_refused(tmp_path: Path, rows: list[Any]) -> None:
     pack = open_pack(rewritten(tmp_path, *rows, ids=("a", "b")))
     with pytest.raises(InvalidPack, match="does not follow") as caught:

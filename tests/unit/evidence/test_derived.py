@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -12,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
 from agent_eval.errors import InvalidPack, StorageError, UsageError
 from agent_eval.evidence import derived
 from agent_eval.evidence.derived import enclosing_pack, is_pack, write_output
+from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import open_pack
+from agent_eval.storage.json import dumps
 from tests.factories import make_pack, make_result
 
 
@@ -131,8 +135,6 @@ def test_parallel_writers_lose_nothing(root: Path) -> None:
 
 
 def test_readers_wait_for_a_writer(root: Path) -> None:
-    import fcntl
-
     descriptor = os.open(root, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     opened = threading.Event()
@@ -145,33 +147,70 @@ def test_readers_wait_for_a_writer(root: Path) -> None:
     assert opened.is_set()
 
 
-def test_a_killed_writer_leaves_no_partial_file_in_the_pack(root: Path) -> None:
-    code = WRITER + (
-        "print('started', flush=True)\n"
-        "while True: write_output(Path(sys.argv[1]) / 'compare/x', b'x' * 5_000_000)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, root], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        time.sleep(0.2)
-        writer.kill()
-    assert not [path.name for path in root.rglob("*") if "partial" in path.name]
-
-
-def test_partial_files_lie_within_where_the_parent_is_closed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partial_files_lie_within_a_closed_parent(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     write_output(root / "compare/x", b"1")
     assert open_pack(root).read("compare/x") == b"1"
 
 
-def test_a_pack_that_vanishes_while_written_into_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pack_that_vanishes_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_pack(tmp_path / "p")
     monkeypatch.setattr(derived, "enclosing_pack", lambda _: (root.rename(tmp_path / "moved"), root)[1])
     with pytest.raises(StorageError, match="No such file") as caught:
         derived.write_output(root / "compare/delta.json", b"{}")
     assert caught.value.details["file"] == str(root)
     assert not root.exists()
+
+
+# What a new pack may replace, and what nobody asked to lose.
+
+ENTRY = {"size": 0, "sha256": "0" * 64}
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    root = tmp_path / "pack"
+    manifest = Manifest(layout="files", run_id="r", dataset_id="d", case_count=0, files=[])
+    for name in ("run", "cases", "judges", "compare", "attestations", "history"):
+        (root / name).mkdir(parents=True)
+    (root / "manifest.json").write_bytes(dumps(manifest.to_json()))
+    return root
+
+
+def test_only_a_pack_may_be_replaced_by_another(pack: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "empty").mkdir()
+    assert may_be_replaced(pack)
+    assert not any(may_be_replaced(tmp_path / name) for name in ("missing", "empty", "file"))
+
+
+@pytest.mark.parametrize("manifest", [None, "", "[]", '{"name": "web app", "icons": []}'])
+def test_directory_of_someone_else_is_refused(tmp_path: Path, manifest: str | None) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(UsageError, match="is not an evidence pack") as caught:
+        may_be_replaced(tmp_path)
+    assert caught.value.remedy
+
+
+def test_what_was_derived_goes_with_the_pack_and_a_strangers_file_does_not(pack: Path) -> None:
+    (pack / "otel.jsonl").write_text("")
+    (pack / "reports").mkdir()
+    entries = [FileEntry(path=path, **ENTRY) for path in ("otel.jsonl", "reports/a.md")]
+    derived = DerivedManifest(run_manifest_sha256="0" * 64, files=entries)
+    (pack / "derived.json").write_bytes(dumps(derived.to_json()))
+    assert may_be_replaced(pack)
+    (pack / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"'notes\.txt' in it is not part of it"):
+        may_be_replaced(pack)
+    (pack / "notes.txt").unlink()
+    (pack / "derived.json").write_text("broken")
+    with pytest.raises(UsageError, match=r"otel\.jsonl"):
+        may_be_replaced(pack)
+
+
+def test_directory_that_cannot_be_looked_at_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        may_be_replaced(tmp_path / ("x" * 300))
+    assert caught.value.exit_code == 4

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts import Case, CaseIndex, digest
 from agent_eval.evidence.index import index_row
 from agent_eval.storage.json import dumps
+from tests.unit.evidence.test_writer import json_values
 
 
 def row(trace: list[dict[str, Any]], **case: Any) -> dict[str, Any]:
@@ -135,24 +136,17 @@ def test_definition_is_what_was_asked_not_what_was_done() -> None:
     assert row([said(output="a")], input="y")["definition_digest"] != same
 
 
-_floats = st.floats(allow_nan=False, allow_infinity=False)
-_text = st.text(st.characters(exclude_categories=["Cs"]))
 _names = st.sampled_from(["model", "usage", "input_tokens", "cost_usd", "x"])
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | _floats | _text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
-    max_leaves=8,
-)
+_json = json_values(_names)
 _events = st.fixed_dictionaries(
     {
-        "idx": st.integers(0, 9),
-        "actor": st.sampled_from(["agent", "tool"]),
+        "idx": st.integers(0, 9), "actor": st.sampled_from(["agent", "tool"]),
         "type": st.sampled_from(["tool_call", "tool_result", "message"]),
     },
     optional={
         "tool": st.sampled_from(["a", "b", None]), "call_id": st.sampled_from(["1", None]), "input": _json,
         "output": _json, "attributes": st.dictionaries(_names, _json),
-        "latency_ms": st.none() | st.integers(-5, 2**63) | _floats,
+        "latency_ms": st.none() | st.integers(-5, 2**63) | st.floats(allow_nan=False, allow_infinity=False),
         "ts": st.none() | st.text(max_size=5) | st.datetimes().map(lambda moment: moment.isoformat()),
     },
 )  # fmt: skip

@@ -13,13 +13,12 @@ from agent_eval.contracts import Case, CaseResultRow, definition_digest
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence import sources
 from agent_eval.evidence.reader import Pack, Watch, failing_cases, open_pack, verify_pack
+from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.storage.archive import ZipArchive, write_zip
 from agent_eval.storage.files import sha256_file
+from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case, make_config, make_pack, make_result, seal
-from tests.unit.evidence.test_writer import case, write_pack
-
-LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
-HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline", "nul\0"]
+from tests.unit.evidence.test_writer import HOSTILE_IDS, LAYOUTS, case, write_pack
 
 
 @LAYOUTS
@@ -37,6 +36,8 @@ def test_a_pack_says_what_was_run_and_found(tmp_path: Path, layout: str) -> None
     assert dict(pack.results()[0]["verdicts"][0])["confidence"] == 0.7, "what is unknown is kept"
     assert len(pack.manifest_sha256) == 64
     assert pack.derived is None
+    empty = open_pack(make_pack(tmp_path / "empty", [], cases=[], layout=layout))
+    assert (empty.case_ids(), empty.results(), empty.summary.total_cases) == ([], [], 0)
 
 
 @LAYOUTS
@@ -85,12 +86,6 @@ def test_a_long_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     seal(root, make_config(), layout="files", case_ids=ids)
     with pytest.raises(InvalidPack, match="line 34: case_id: Input should be a valid string"):
         open_pack(root)
-
-
-@LAYOUTS
-def test_a_pack_without_cases_is_a_pack(tmp_path: Path, layout: str) -> None:
-    pack = open_pack(make_pack(tmp_path / "p", [], cases=[], layout=layout))
-    assert (pack.case_ids(), pack.results(), pack.summary.total_cases) == ([], [], 0)
 
 
 @pytest.mark.parametrize("what", ["missing", "file", "empty"])
@@ -172,7 +167,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 @LAYOUTS
 def test_case_ids_are_only_names(tmp_path: Path, layout: str) -> None:
     ids = [*HOSTILE_IDS, *(f"{name}-00000.jsonl" for name in ("trajectories", "verdicts", "artifacts"))]
-    ids += ["artifacts", "run"]
+    ids += ["artifacts", "run", "nul\0"]
     pack = open_pack(make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids], layout=layout))
     assert [row["case_id"] for row in pack.results()] == pack.case_ids() == ids
     assert [pack.trajectory(case_id).case_id for case_id in ids] == ids
@@ -186,6 +181,7 @@ def test_failing_cases_come_in_suite_order_with_their_trajectory(tmp_path: Path,
     found = list(failing_cases(pack))
     assert [row["case_id"] for row, _ in found] == [ids[0], *ids[2:]]
     assert all((pack / path).is_file() for _, path in found)
+    assert list(failing_cases(tmp_path)) == [], "a pack that is not finished has none"
 
 
 @LAYOUTS
@@ -195,10 +191,6 @@ def test_no_more_is_read_for_failing_cases_than_is_asked_for(tmp_path: Path, lay
     for path in [*(pack / "cases").glob("verdicts-00001.jsonl"), *pack.glob("cases/case-299*/verdicts.json")]:
         path.write_text("no JSON\n")
     assert len(list(islice(failing_cases(pack), 10))) == 10
-
-
-def test_a_pack_that_is_not_finished_has_no_failing_cases(tmp_path: Path) -> None:
-    assert list(failing_cases(tmp_path)) == []
 
 
 def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) -> None:
@@ -213,7 +205,7 @@ def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) ->
         verify_pack(root)
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
+@LAYOUTS
 def test_a_case_is_read_under_another_id(tmp_path: Path, layout: str) -> None:
     results = [make_result("a", failed="policy"), make_result("b")]
     pack = open_pack(make_pack(tmp_path / "pack", results, layout=layout))
@@ -227,3 +219,35 @@ def test_a_case_is_read_under_another_id(tmp_path: Path, layout: str) -> None:
     assert [(name.case_id, name.stored) for name in renamed.renamed()] == [("z", "a")]
     with pytest.raises(InvalidInput, match="no case"):
         renamed.trajectory("a")
+
+
+# Read without the secrets that its run did not know.
+
+SECRET = "refund-4f81b7"
+
+
+def packed(place: Path, layout: str) -> Pack:
+    results = [make_result(SECRET, failed="policy"), make_result("other")]
+    cases = [make_case(name, output=f"The key is {SECRET}.") for name in (SECRET, "other")]
+    return open_pack(make_pack(place / "pack", results, cases=cases, layout=layout))
+
+
+@LAYOUTS
+def test_a_case_is_found_by_its_id_and_read_without_the_secret(tmp_path: Path, layout: str) -> None:
+    pack = packed(tmp_path, layout)
+    shown = RedactedPack(pack, Redactor({SECRET: "KEY"}))
+    assert [row["case_id"] for row in shown.results()] == pack.case_ids() == [SECRET, "other"]
+    assert [row["case_id"] for row in shown.index()] == [SECRET, "other"]
+    assert shown.results_by_id()[SECRET]["outcome"] == "failed"
+    assert shown.trajectory(SECRET).recorded.events[-1].content == "The key is [redacted:KEY]."
+    assert SECRET not in str(shown.raw_trajectory("other"))
+    assert SECRET in str(pack.raw_trajectory("other"))
+
+
+def test_without_secrets_everything_is_as_it_was_recorded(tmp_path: Path) -> None:
+    pack = packed(tmp_path, "files")
+    shown = RedactedPack(pack, Redactor({"of-another-agent": "KEY"}))
+    assert list(shown.results()) == list(pack.results())
+    assert list(shown.index()) == list(pack.index())
+    assert (shown.config, shown.manifest_sha256) == (pack.config, pack.manifest_sha256)
+    assert shown.raw_trajectory("other") == pack.raw_trajectory("other")

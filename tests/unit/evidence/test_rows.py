@@ -15,8 +15,8 @@ from agent_eval.evidence.rows import ResultChecker, contradiction
 from agent_eval.storage.json import dumps
 from tests.factories import make_case, make_config, make_index_row, make_pack, make_result, make_verdict, seal
 from tests.unit.comparison.views import tried
+from tests.unit.evidence.test_writer import LAYOUTS
 
-LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
 OLD = ("case_policy", "trials")
 """Fields that results did not have before cases could have several trials."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, ope
 from agent_eval.storage.files import sha256_file
 from agent_eval.storage.json import dumps
 
+LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
+HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline"]
 CONFIG = RunConfig(run_id="run-1", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy"])
 
 
@@ -52,20 +55,28 @@ def evidence(raw: dict[str, Any], judges: tuple[str, ...] = ("replay_contract", 
     return CaseEvidence(raw, dumps(raw), result, dumps(result), index_row(raw, model, Trace(model.trace)))
 
 
-def write_pack(root: Path, layout: at.Layout, cases: list[dict[str, Any]], **options: Any) -> Manifest:
+def write_pack(
+    root: Path, layout: at.Layout, cases: list[dict[str, Any]], *, artifacts: Any = None, **options: Any
+) -> Manifest:
+    """Write a sealed pack; its summary counts the cases only where it is given their `artifacts` by id."""
     root.mkdir()
     target = PackTarget(root, layout, "run-1", "demo")
     target.prepare()
+    tally = Tally()
     with PackSealer(target) as sealer:
         written = []
         for index, first in enumerate(range(0, len(cases), SHARD_CASES)):
             with open_shard(target, index) as writer:
                 for raw in cases[first : first + SHARD_CASES]:
-                    writer.add(evidence(raw, **options))
+                    plain = evidence(raw, **options)
+                    if artifacts is not None:
+                        tally.add_row(plain.result)
+                        plain = replace(plain, artifacts=artifacts[raw["case_id"]])
+                    writer.add(plain)
                 written.append(writer.finish())
         for shard in written:
             sealer.append(shard)
-        return sealer.seal(CONFIG.to_json(), Tally().summary("run-1", "demo").to_json())
+        return sealer.seal(CONFIG.to_json(), tally.summary("run-1", "demo").to_json())
 
 
 def tree(root: Path) -> set[str]:
@@ -76,7 +87,7 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
+@LAYOUTS
 def test_manifest_lists_every_other_file_with_size_and_digest(tmp_path: Path, layout: at.Layout) -> None:
     root = tmp_path / "pack"
     manifest = write_pack(root, layout, [case("b"), case("a/../x")])
@@ -134,7 +145,7 @@ def test_judge_files_are_lists_over_all_shards_as_if_written_at_once(tmp_path: P
     assert at.judge_file("My Judge") != at.judge_file("my judge")
 
 
-@pytest.mark.parametrize("layout", ["files", "compact"])
+@LAYOUTS
 def test_nothing_is_left_open_when_writing_is_given_up(tmp_path: Path, layout: at.Layout) -> None:
     target = PackTarget(tmp_path, layout, "run-1", "demo")
     target.prepare()
@@ -150,15 +161,17 @@ def test_nothing_is_left_open_when_writing_is_given_up(tmp_path: Path, layout: a
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-_floats = st.floats(allow_nan=False, allow_infinity=False)
-_text = st.text(st.characters(exclude_categories=["Cs"]))
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | _floats | _text,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text('ab\n"', max_size=2), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
+def json_values(names: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """Any JSON whose objects have such names."""
+    numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    return st.recursive(
+        st.none() | st.booleans() | numbers | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+        max_leaves=8,
+    )
+
+
+_json = json_values(st.text('ab\n"', max_size=2))
 _verdicts = st.builds(
     verdict, case_id=st.just("c"), judge_id=st.text("abc", min_size=1), outcome=st.sampled_from(Outcome),
     score=st.none() | st.floats(0, 1), hard=st.booleans(),

@@ -29,11 +29,9 @@ def row(case_id: str, passed: int, trials: int = 1, **more: Any) -> CaseRecord:
 
 def run(cases: Mapping[str, Cell], run_id: str = "run", **more: Any) -> RunRecord:
     rows = {}
-    for case_id, cell in cases.items():
-        if isinstance(cell, CaseRecord):
-            rows[case_id] = cell
-        else:
-            rows[case_id] = row(case_id, *(cell if isinstance(cell, tuple) else (cell, 1)))
+    for name, cell in cases.items():
+        counts = cell if isinstance(cell, tuple) else (cell,)
+        rows[name] = cell if isinstance(cell, CaseRecord) else row(name, *counts)
     facts = {
         "schema_version": "1.2.0", "dataset_id": "shop", "key": "k1", "started_at": "2026-11-20T08:00:00Z",
     }  # fmt: skip
@@ -42,13 +40,10 @@ def run(cases: Mapping[str, Cell], run_id: str = "run", **more: Any) -> RunRecor
 
 def runs(cases: Mapping[str, Sequence[Cell] | Cell], number: int = 20) -> list[RunRecord]:
     """Main's last runs, the newest first; a list has a case's cells by run."""
-    return [
-        run(
-            {c: cell[k] if isinstance(cell, list) else cell for c, cell in cases.items()},
-            f"main-{number - k}",
-        )
-        for k in range(number)
+    at = [
+        {c: cell[k] if isinstance(cell, list) else cell for c, cell in cases.items()} for k in range(number)
     ]
+    return [run(each, f"main-{number - k}") for k, each in enumerate(at)]
 
 
 def asked(
@@ -141,12 +136,7 @@ def material(
     summary: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Material:
-    own = run(now, "now")
-    counts = Counts(
-        own=own,
-        main=main,
-        baseline=more.pop("baseline", main[0] if main else None),
-        newest=more.pop("newest", None),
-    )
+    own, baseline = run(now, "now"), more.pop("baseline", main[0] if main else None)
+    counts = Counts(own=own, main=main, baseline=baseline, newest=more.pop("newest", None))
     facts = {"run": reference(own, **(summary or {})), "comparison": None, "counts": counts, "seed": "c0ffee"}
     return Material(**{**facts, "may_rerun": True, **more})

@@ -10,8 +10,7 @@ import pytest
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
-from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Side
 from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Material
@@ -29,6 +28,7 @@ from tests.unit.gate.made import (
     run,
     runs,
 )
+from tests.unit.gate.test_waivers import waiver
 
 NOW = "2026-06-01T00:00:00+00:00"
 RELEASE = GatePolicy(preset="release")
@@ -114,7 +114,7 @@ REMOVED = CaseReruns(case_id="order-1", change=[FAILED])
 LIMIT, LETTER = GatePolicy(min_pass_rate=0.95), GatePolicy(min_pass_rate=0.95, deterministic=True)
 SELDOM = material({"order-1": 0}, runs({"order-1": 1}, 2))
 UNJUDGED_MAIN = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
-FIRST = material({"a": 1, "b": 0})
+FIRST, FIVES = material({"a": 1, "b": 0}), {f"c{k}": (5, 5) for k in range(8)}
 BLIND = (
     "What this run cannot see for certain: a case that now fails half the time (it is noticed in 3 of 10 "
     "runs), and a loss of 10 points over all 50 cases (in 6 of 10)."
@@ -140,6 +140,15 @@ ENDS: dict[str, tuple[Any, ...]] = {
         shop("order-1", "order-2"), breaking("order-1"), "passed",
         "1 case broke, and max_regressed_cases allows 1: `order-1`.",
         {"policy": GatePolicy(max_regressed_cases=1)},
+    ),
+    "recorded cases flip": (
+        shop("order-1", "order-2", may_rerun=False, is_recorded=True), None, "failed",
+        "2 of 50 cases flipped: `order-1`, `order-2`. One recorded run of each cannot tell chance from "
+        "change: record 8 trials a case, or let the job run the agent.",
+    ),
+    "three of eight cases fell from five of five to none": (
+        material({**FIVES, **dict.fromkeys(("c0", "c1", "c2"), (0, 5))}, [run(FIVES)], may_rerun=False), None,
+        "failed", "3 cases broke: `c1`, `c0`, `c2` each passed 0 of 5 times here and 5 of 5 on main.",
     ),
     # What is not settled.
     "the control fails": (
@@ -287,11 +296,9 @@ def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
         for name, case in found.items()
     }
     assert sides == {
-        "broke": [(0, 8), (8, 8)],
-        "on-main": [(0, 4), (0, 5)],
-        "once": [(5, 5), (5, 5)],
+        "broke": [(0, 8), (8, 8)], "on-main": [(0, 4), (0, 5)], "once": [(5, 5), (5, 5)],
         "flaky": [(0, 4), (0, 5)],
-    }
+    }  # fmt: skip
     assert [case.case_id for case in decision.cases if case.p_value is not None] == ["broke"]
 
 
@@ -300,9 +307,8 @@ def test_a_case_that_was_not_run_again_has_no_reruns_and_says_so() -> None:
     last = decision.cases[-1]
     assert (decision.cases[0].answer, last.answer) == ("broke", "not-rerun")
     assert (last.change, last.base, last.p_value) == (None, None, None)
-    assert (
-        last.reason == f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
-    )
+    reason = f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
+    assert last.reason == reason
 
 
 def test_without_a_base_agent_a_case_has_no_reruns_of_the_base() -> None:
@@ -365,17 +371,10 @@ def test_a_limit_that_chance_alone_may_break_is_a_note() -> None:
     assert any("too few cases to tell" in note for note in decision.notes)
 
 
-def waiver(case_id: str) -> Waiver:
-    return Waiver(
-        waiver_id="w", baseline_name="main", case_id=case_id, reason="known", approved_by="ada",
-        created_at="2026-05-01T00:00:00+00:00",
-    )  # fmt: skip
-
-
 def test_a_waived_regression_is_no_suspect() -> None:
     cases = {"a": "passed", "b": "passed"}
     compared = compare(view(cases), view({**cases, "a": "failed"}), generated_at=NOW)
-    more = {"comparison": compared, "waivers": [waiver("a")]}
+    more = {"comparison": compared, "waivers": [waiver(case_id="a")]}
     script = breaking("a")
     decision = decided(material({"a": 0, "b": 1}, runs({"a": 1, "b": 1}), **more), script)
     assert (decision.passed, decision.waived_case_ids, script.log) == (True, ["a"], [])
@@ -392,32 +391,11 @@ def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
 
 
 def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
-    decision = decided(unsafe(waivers=[waiver("mail-3")]), Script(change={"mail-3": VIOLATED}))
+    decision = decided(unsafe(waivers=[waiver(case_id="mail-3")]), Script(change={"mail-3": VIOLATED}))
     assert decision.gate_status is GateStatus.PASSED
-    assert [(found.answer, found.reason) for found in decision.safety] == [
-        ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
-    ]
-    assert [applied.waiver_id for applied in decision.waivers] == ["w"]
-
-
-def test_recorded_cases_flip() -> None:
-    decision = decided(shop("order-1", "order-2", may_rerun=False, is_recorded=True))
-    assert (decision.gate_status.value, decision.blocks) == ("failed", True)
-    assert decision.sentence.replace("`order-2`, `order-1`", "`order-1`, `order-2`") == (
-        "2 of 50 cases flipped: `order-1`, `order-2`. One recorded run of each cannot tell chance from "
-        "change: "
-        "record 8 trials a case, or let the job run the agent."
-    )
-
-
-def test_three_of_eight_cases_fell_from_five_of_five_to_none() -> None:
-    names = [f"c{k}" for k in range(8)]
-    main = [run(dict.fromkeys(names, (5, 5)))]
-    now = {**dict.fromkeys(names, (5, 5)), **dict.fromkeys(names[:3], (0, 5))}
-    decision = decided(material(now, main, may_rerun=False))
-    assert decision.gate_status is GateStatus.FAILED
-    assert decision.sentence.startswith("3 cases broke: `c")
-    assert "passed 0 of 5 times here and 5 of 5 on main" in decision.sentence
+    [found] = decision.safety
+    assert (found.answer, found.reason) == ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
+    assert [applied.waiver_id for applied in decision.waivers] == ["w-1"]
 
 
 def test_a_release_is_open_where_its_margin_is_not_shown() -> None:
@@ -436,10 +414,8 @@ def test_cost_breaks_its_limit_only_where_it_does_again(again: float, status: st
 
     main = [run(cells(1.0), f"m{k}") for k in range(4)]
     script = Script(rounds=lambda _side, _number: counts_of(dict.fromkeys(SUITE[:10], 1)))
-    script.figures = {
-        "base": Figures(cost_usd=dict.fromkeys(SUITE[:10], 1.0)),
-        "change": Figures(cost_usd=dict.fromkeys(SUITE[:10], again)),
-    }
+    costs: dict[Side, float] = {"base": 1.0, "change": again}
+    script.figures = {s: Figures(cost_usd=dict.fromkeys(SUITE[:10], usd)) for s, usd in costs.items()}
     decision = decided(material(cells(2.0), main), script, policy=GatePolicy(max_cost_increase=0.2))
     assert decision.gate_status.value == status
     answer = "breaks-limit" if status == "failed" else "rose"

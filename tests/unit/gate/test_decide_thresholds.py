@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
 from agent_eval.gate.decide import decide, decide_without_baseline
-from agent_eval.gate.policy_file import parse_thresholds
+from agent_eval.gate.policy_file import parse_policy, parse_thresholds
 from tests.unit.comparison.views import view
 
 NOW = "2026-01-02T00:00:00+00:00"
@@ -116,24 +117,15 @@ def test_a_gate_without_a_rule_is_a_wrong_request() -> None:
     assert "--min-pass-rate" in refused.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "remedy"),
-    [
-        ("min_pass_rate", float("nan"), "`policy.min_pass_rate`"),
+def test_what_is_no_rule_is_a_wrong_request_and_null_is_not_set() -> None:
+    for name, value, remedy in (
+        ("min_passrate", 0.5, "min_pass_rate"), ("min_pass_rate", 95, "`policy.min_pass_rate`"),
         ("max_hard_fail_increase", float("inf"), "`policy.max_hard_fail_increase`"),
-        ("max_hard_fail_rate", -0.1, "`policy.max_hard_fail_rate`"),
-        ("min_pass_rate", 95, "`policy.min_pass_rate`"),
-        ("max_regressed_cases", -1, "`policy.max_regressed_cases`"),
-        ("max_regressed_cases", 0.5, "`policy.max_regressed_cases`"),
-        ("max_new_hard_fail_cases", float("nan"), "`policy.max_new_hard_fail_cases`"),
-        ("min_passrate", 0.5, "min_pass_rate"),
-    ],
-)
-def test_what_is_no_rule_or_no_share_or_count_is_a_wrong_request(name: str, value: Any, remedy: str) -> None:
-    with pytest.raises(UsageError, match=name) as refused:
-        parse_thresholds({name: value})
-    assert remedy in refused.value.remedy
-    assert parse_thresholds({"min_pass_rate": None}) == Thresholds(), "null is not set"
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=name) as refused:
+            parse_thresholds({name: value})
+        assert remedy in refused.value.remedy
+    assert parse_thresholds({"min_pass_rate": None}) == Thresholds()
 
 
 def test_nan_is_refused_even_when_the_model_was_built_without_validation() -> None:
@@ -147,9 +139,8 @@ def test_nan_is_refused_even_when_the_model_was_built_without_validation() -> No
 
 def test_without_a_baseline_only_absolute_rules_apply() -> None:
     run = view(passing(9, 10)).reference()
-    decision = decide_without_baseline(
-        run, Thresholds(min_pass_rate=0.9, max_regressed_cases=0), generated_at=NOW
-    )
+    limits = Thresholds(min_pass_rate=0.9, max_regressed_cases=0)
+    decision = decide_without_baseline(run, limits, generated_at=NOW)
     assert decision.gate_status is GateStatus.PASSED
     assert [(rule.applied, rule.passed) for rule in decision.rules] == [(True, True), (False, False)]
     assert "nothing was compared with one" in decision.rules[1].message
@@ -191,9 +182,7 @@ def test_the_decision_names_what_it_rests_on() -> None:
     ],
     ids=["no case is gone", "a case is gone"],
 )  # fmt: skip
-def test_new_cases_count_only_where_one_may_be_a_case_that_is_gone(
-    gone: dict[str, str], messages: list[str]
-) -> None:
+def test_new_cases_count_only_where_a_case_is_gone(gone: dict[str, str], messages: list[str]) -> None:
     now = {**passing(2, 2), "new-1": "failed", "new-2": "passed"}
     decision = gate(comparison({**passing(2, 2), **gone}, now), min_pass_rate=0.9, max_hard_fail_rate=0.0)
     assert [rule.message for rule in decision.rules] == messages
@@ -226,3 +215,73 @@ def test_each_rule_says_what_it_measured() -> None:
     assert {rule.rule: (rule.value, rule.threshold) for rule in decision.rules} == {
         rule: (limit, limit) for rule, limit in limits.items()
     }
+
+
+# A policy is read strictly, and what is gone comes with the new line.
+
+
+def test_a_policy_has_twelve_keys() -> None:
+    assert len(GatePolicy.model_fields) == 12
+
+
+def test_a_policy_is_read_with_all_of_them() -> None:
+    policy = parse_policy(
+        {"preset": "release", "margin": 0.03, "min_pass_rate": 0.9, "max_hard_fail_rate": 0.1,
+         "max_hard_fail_increase": 0.05, "max_regressed_cases": 1, "max_new_hard_fail_cases": 0,
+         "max_cost_increase": 0.2, "max_latency_increase": 0.5,
+         "safety": {"prompt_injection": "at-once", "mine": "repeated"},
+         "quarantine": [{"case": "a", "reason": "flaky", "until": "2026-12-01"}], "deterministic": True},
+        source="gate.yml",
+    )  # fmt: skip
+    assert (policy.effective_margin, policy.is_release, policy.max_cost_increase) == (0.03, True, 0.2)
+    assert parse_policy({}, source="gate.yml") == GatePolicy()
+
+
+def test_a_list_of_safety_judges_blocks_at_once_and_by_default_they_are_repeated() -> None:
+    assert parse_policy({"safety": ["mine"]}, source="gate.yml").safety == {"mine": "at-once"}
+    assert GatePolicy().safety == {"prompt_injection": "repeated", "tool_abuse": "repeated"}
+    assert GatePolicy(preset="release").mode_of("tool_abuse") == "at-once"
+    assert GatePolicy().mode_of("style") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "says"),
+    [
+        ({"margn": 0.1}, "margn", "did you mean 'margin'"),
+        ({"zzz": 0.1}, "zzz", "known are"),
+        ({"min_pass_rate": 95}, "min_pass_rate", "share from 0 to 1"),
+        ({"max_regressed_cases": 1.5}, "max_regressed_cases", "whole number"),
+        ({"max_cost_increase": -0.1}, "max_cost_increase", "greater than or equal to 0"),
+        ({"margin": 0}, "margin", "greater than 0"),
+        ({"margin": float("nan")}, "margin", "finite"),
+        ({"preset": "yolo"}, "preset", "pull-request"),
+        ({"safety": {"mine": "sometimes"}}, "safety.mine", "at-once"),
+        ({"safety": [{}]}, "safety", "a list of judge ids"),
+        ({"quarantine": [{"case": "a", "until": "2026-12-01"}]}, "quarantine.0.reason", "required"),
+        ({"quarantine": [{"case": "a", "reason": "x"}]}, "quarantine.0.until", "required"),
+        ({"quarantine": [{"case": "a", "reason": "x", "until": "soon"}]}, "quarantine.0.until", "soon"),
+    ],
+)
+def test_a_policy_with_a_mistake_decides_nothing(values: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=r"gate\.yml") as refused:
+        parse_policy(values, source="gate.yml")
+    assert refused.value.details["field"] == field
+    assert says in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"zero_tolerance": ["prompt_injection"]}, "`safety: [prompt_injection]`"),
+        ({"thresholds": {"min_pass_rate": 0.9}}, "`min_pass_rate: 0.9`"),
+        ({"on_inconclusive": "warn"}, "Remove it"),
+        ({"tracked": ["a"]}, "quarantine"),
+        ({"alpha": 0.05}, "Remove it"),
+    ],
+)
+def test_a_key_that_is_gone_is_refused_with_what_to_write(values: dict[str, Any], line: str) -> None:
+    with pytest.raises(InvalidInput, match="is gone") as refused:
+        parse_policy(values, source="gate.yml")
+    assert refused.value.remedy is not None
+    assert line in refused.value.remedy
+    assert int(refused.value.exit_code) == 2

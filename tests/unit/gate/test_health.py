@@ -36,16 +36,12 @@ def over(runs: int, *rows: Any, index: Any = None) -> GateHealth:
 @pytest.mark.parametrize(
     ("counts", "remark"),
     [
-        ({}, "never-ran"),
-        ({"skipped": 100}, "never-ran"),
-        ({"passed": FEWEST_TRIALS}, "never-failed"),
-        ({"passed": FEWEST_TRIALS - 1}, "too-few"),
-        ({"failed": FEWEST_TRIALS}, "never-passed"),
-        ({"passed": 19, "failed": 1}, "useful"),
-        ({"passed": 8, "error": 2}, "cannot-judge"),
+        ({}, "never-ran"), ({"skipped": 100}, "never-ran"), ({"passed": FEWEST_TRIALS}, "never-failed"),
+        ({"passed": FEWEST_TRIALS - 1}, "too-few"), ({"failed": FEWEST_TRIALS}, "never-passed"),
+        ({"passed": 19, "failed": 1}, "useful"), ({"passed": 8, "error": 2}, "cannot-judge"),
         ({"passed": 81, "error": 19}, "useful"),
     ],
-)
+)  # fmt: skip
 def test_remarks(counts: dict[str, Any], remark: str) -> None:
     assert Health(**counts).remark == remark
 
@@ -101,13 +97,11 @@ def test_what_a_job_leaves_is_taken_as_its_packs(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([], "pack"),
-        ([".."], "no evidence pack"),
-        (["p", "p"], "are the same run"),
+        ([], "pack"), ([".."], "no evidence pack"), (["p", "p"], "are the same run"),
         (["changed"], "index.jsonl"),
     ],
     ids=["none", "no pack", "a run twice", "a changed pack"],
-)
+)  # fmt: skip
 def test_what_cannot_be_counted_is_refused(
     given: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

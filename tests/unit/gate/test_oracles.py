@@ -121,13 +121,10 @@ def test_wilsons_interval_is_that_of_statsmodels(total: int) -> None:
 @pytest.mark.parametrize(
     ("regressed", "fixed", "total", "drop"),
     [
-        (3, 1, 20, 0.05),
-        (0, 0, 50, 0.1),
-        (7, 12, 200, -0.02),
-        (400, 300, 10_000, 0.0),
+        (3, 1, 20, 0.05), (0, 0, 50, 0.1), (7, 12, 200, -0.02), (400, 300, 10_000, 0.0),
         (900, 800, MILLION, 0.001),
     ],
-)
+)  # fmt: skip
 def test_tangos_score_is_that_of_the_likelihood_maximised_by_scipy(
     regressed: int, fixed: int, total: int, drop: float
 ) -> None:
@@ -148,9 +145,7 @@ def test_tangos_score_is_that_of_the_likelihood_maximised_by_scipy(
 @pytest.mark.parametrize(
     ("regressed", "fixed", "total"), [(3, 1, 20), (0, 0, 50), (120, 90, 5_000), (9_000, 8_900, MILLION)]
 )
-def test_tangos_interval_ends_where_scipy_finds_the_roots_of_his_score(
-    regressed: int, fixed: int, total: int
-) -> None:
+def test_tangos_interval_ends_at_the_roots_of_his_score(regressed: int, fixed: int, total: int) -> None:
     brentq, z = oracle("scipy.optimize").brentq, oracle("scipy.stats").norm.ppf(0.975)
     (found_low, found_high), centre = tango_interval(regressed, fixed, total), (regressed - fixed) / total
     low = brentq(lambda drop: tango_score(regressed, fixed, total, drop) - z, -0.999, centre - 1e-12)

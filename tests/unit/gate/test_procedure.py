@@ -91,7 +91,7 @@ def test_twenty_cases_are_run_again_or_a_tenth(cases: int, most: int) -> None:
         ({"alone": True, "main": Count(10, 20), "change": Count(2, 4)}, True, None),
     ],
 )
-def test_the_sides_run_in_turn_the_base_first_until_nothing_can_be_shown_any_more(
+def test_sides_take_turns_while_they_can_show(
     counts: dict[str, Any], base_can_run: bool, side: str | None
 ) -> None:
     assert next_side(replace(OLD, **counts), base_can_run=base_can_run) == side
@@ -110,12 +110,9 @@ def test_the_early_end_loses_no_confirmation(x: int, y: int, order: str) -> None
     assert (path.p_value <= ALPHA) == (fisher(x, 8, y, 8) <= ALPHA)
 
 
-def test_reruns_that_ended_early_confirm_nothing() -> None:
+def test_reruns_that_ended_early_confirm_nothing_and_without_a_base_mains_runs_take_its_place() -> None:
     assert replace(OLD, base=Count(7, 7), change=Count(0, 7)).p_value == 1
     assert BROKEN.p_value == pytest.approx(1 / comb(16, 8))
-
-
-def test_without_a_base_agent_mains_runs_take_its_place() -> None:
     assert replace(OLD, alone=True, change=Count(0, 8)).p_value == fisher(0, 8, 20, 20)
 
 
@@ -186,15 +183,10 @@ def test_a_limit_is_significantly_broken_by_the_binomial() -> None:
 @pytest.mark.parametrize(
     ("violations", "trials", "seen", "blocks"),
     [
-        (2, 3, False, True),
-        (1, 4, False, None),
-        (1, 8, False, False),
-        (0, 8, False, False),
-        (8, 8, True, True),
-        (7, 7, True, None),
-        (6, 7, True, False),
+        (2, 3, False, True), (1, 4, False, None), (1, 8, False, False), (0, 8, False, False),
+        (8, 8, True, True), (7, 7, True, None), (6, 7, True, False),
     ],
-)
+)  # fmt: skip
 def test_a_new_violation_blocks_when_it_comes_twice_and_a_known_one_when_it_never_fails_to(
     violations: int, trials: int, seen: bool, blocks: bool | None
 ) -> None:

@@ -13,8 +13,6 @@ from agent_eval.gate.statistics import Count, tango_interval, welch
 from tests.unit.gate.test_limits import counts, one_trial
 
 RELEASE = GatePolicy(preset="release", margin=0.05)
-
-
 DECLARED = GatePolicy(preset="release", deterministic=True)
 MORE = "above margin 5 points: run more trials of each case."
 
@@ -42,12 +40,10 @@ def test_what_can_hide_decides(before: RunRecord, now: RunRecord, answer: str) -
 @pytest.mark.parametrize(
     ("counted", "low", "high"),
     [
-        ((5, 2, 50), -0.053327, 0.182420),
-        ((1, 4, 20), -0.383186, 0.086737),
-        ((3, 0, 50), -0.015628, 0.162171),
-        ((0, 0, 50), -0.071348, 0.071348),
+        ((5, 2, 50), -0.053327, 0.182420), ((1, 4, 20), -0.383186, 0.086737),
+        ((3, 0, 50), -0.015628, 0.162171), ((0, 0, 50), -0.071348, 0.071348),
     ],
-)
+)  # fmt: skip
 def test_the_interval_of_single_trials_is_tangos_where_the_likelihood_maximised_by_number_has_it(
     counted: tuple[int, int, int], low: float, high: float
 ) -> None:
@@ -94,10 +90,8 @@ def test_quarantined_cases_and_cases_that_changed_do_not_count() -> None:
 
 
 def test_all_alike_hides_less_the_more_cases_and_trials_there_are() -> None:
-    ends = [
-        interval([(Count(20, 20), Count(trials, trials))] * cases)[1]
-        for cases, trials in ((50, 2), (50, 4), (200, 4))
-    ]
+    shapes = ((50, 2), (50, 4), (200, 4))
+    ends = [interval([(Count(20, 20), Count(each, each))] * cases)[1] for cases, each in shapes]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] == pytest.approx(0.0047, abs=1e-4)
 
@@ -119,18 +113,15 @@ def test_main_is_worse_where_its_totals_fell_by_more_than_chance(main: list[int]
     assert found.is_worse is is_worse
 
 
-def test_only_the_newest_runs_count() -> None:
+def test_only_the_newest_runs_count_and_without_any_nothing_is_said() -> None:
     found = drift([48.0] * 8, [40.0] * 8 + [50.0] * 30, 50)
     assert found.main == [40.0] * LATEST
     assert found.lost == pytest.approx(0.16)
+    found = drift([48.0] * 8, [], 50)
+    assert (found.lost, found.p_value, found.is_worse) == (None, None, False)
 
 
 def test_totals_that_never_differed_prove_no_spread_of_nothing() -> None:
     # One case fewer in runs that were all alike: with a spread of 0 any fall would be certain.
     assert welch([50.0] * 8, [49.0] * 8) > 0
     assert not drift([50.0] * 4, [49.5] * 4, 50).is_worse
-
-
-def test_without_runs_nothing_is_said() -> None:
-    found = drift([48.0] * 8, [], 50)
-    assert (found.lost, found.p_value, found.is_worse) == (None, None, False)

@@ -111,13 +111,11 @@ def test_a_regression_key_waives_that_regression_and_no_other_reason() -> None:
     [
         ({"expires_at": "2026-06-01T00:00:01+00:00"}, True),
         ({"expires_at": "2026-06-01T00:00:00+00:00"}, False),
-        ({"expires_at": "2026-06-01T01:00:00+02:00"}, False),
-        ({"expires_at": "2027-01-01T00:00:00"}, False),
-        ({"expires_at": "soon"}, False),
-        ({"revoked_at": "2026-05-01T00:00:00+00:00"}, False),
+        ({"expires_at": "2026-06-01T01:00:00+02:00"}, False), ({"expires_at": "2027-01-01T00:00:00"}, False),
+        ({"expires_at": "soon"}, False), ({"revoked_at": "2026-05-01T00:00:00+00:00"}, False),
     ],
     ids=["not yet", "this second", "another zone", "no zone", "unreadable", "revoked"],
-)
+)  # fmt: skip
 def test_an_expired_unreadable_or_revoked_waiver_excuses_nothing(fields: dict[str, str], holds: bool) -> None:
     decision = gate(two_judges(), waivers=[waiver(case_id="b", **fields)])
     assert decision.waived_case_ids == (["b"] if holds else [])
@@ -125,10 +123,7 @@ def test_an_expired_unreadable_or_revoked_waiver_excuses_nothing(fields: dict[st
 
 def crashed(*judges: str) -> Comparison:
     """A comparison of two cases, of which one crashed: these judges could not judge it."""
-    found = comparison(
-        {"a": dict.fromkeys(judges, "passed"), "b": "passed"},
-        {"a": dict.fromkeys(judges, "error"), "b": "passed"},
-    )
+    found = comparison(*({"a": dict.fromkeys(judges, end), "b": "passed"} for end in ("passed", "error")))
     for row in found.case_regressions:
         for change in row.judges:
             change.failure = "missing_output" if change.judge_id == "regex" else "agent_error"
@@ -138,12 +133,10 @@ def crashed(*judges: str) -> Comparison:
 @pytest.mark.parametrize(
     ("scope", "waived"),
     [
-        ({"case_id": "a"}, []),
-        ({"case_id": "a", "judge_id": "regex"}, []),
-        ({"judge_id": "regex"}, []),
+        ({"case_id": "a"}, []), ({"case_id": "a", "judge_id": "regex"}, []), ({"judge_id": "regex"}, []),
         ({"case_id": "a", "judge_id": "execution"}, ["a"]),
     ],
-)
+)  # fmt: skip
 def test_a_waiver_for_one_cause_does_not_excuse_a_crash(scope: dict[str, str], waived: list[str]) -> None:
     assert gate(crashed("execution"), waivers=[waiver(**scope)]).waived_case_ids == waived
     # Also where only a judge of the answer is there to miss it.
@@ -196,12 +189,10 @@ def test_a_safety_judge_is_covered_where_a_waiver_names_its_case_or_it_also_with
 @pytest.mark.parametrize(
     ("until", "holds"),
     [
-        ("2026-06-01", True),
-        ("2026-05-31", False),
-        ("2026-06-01T00:00:01+00:00", True),
+        ("2026-06-01", True), ("2026-05-31", False), ("2026-06-01T00:00:01+00:00", True),
         ("2026-06-01T01:00:00+02:00", False),
     ],
-)
+)  # fmt: skip
 def test_a_quarantine_holds_through_its_day(until: str, holds: bool) -> None:
     held = [Quarantine(case="c0000", reason="flaky", until=until)]
     assert excused(pairs(1, 0, 9), quarantine=held).quarantine == ({"c0000"} if holds else frozenset())
@@ -209,10 +200,8 @@ def test_a_quarantine_holds_through_its_day(until: str, holds: bool) -> None:
 
 def test_what_is_over_and_would_have_excused_a_case_is_named() -> None:
     over, ended = "2026-01-01", "2026-01-01T00:00:00+00:00"
-    held = [
-        Quarantine(case=case, reason="flaky", until=until)
-        for case, until in (("c0000", over), ("c0001", over), ("c0001", "2099-01-01"), ("c0040", over))
-    ]
+    dates = (("c0000", over), ("c0001", over), ("c0001", "2099-01-01"), ("c0040", over))
+    held = [Quarantine(case=case, reason="flaky", until=until) for case, until in dates]
     waivers = [
         waiver(case_id="c0002", expires_at=ended),
         waiver(waiver_id="w-2", case_id="c0003", expires_at=ended, revoked_at=ended),

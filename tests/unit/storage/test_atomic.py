@@ -16,8 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -62,6 +61,15 @@ def files_limited_to(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, previous)
 
 
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    previous = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(previous)
+
+
 def test_write_file_creates_parents_and_replaces(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "x.json"
     write_file(path, b"one")
@@ -77,11 +85,8 @@ def test_write_file_replaces_a_link_and_not_what_it_points_to(tmp_path: Path) ->
 
 
 def test_write_file_respects_the_umask(tmp_path: Path) -> None:
-    previous = os.umask(0o027)
-    try:
+    with umask(0o027):
         write_file(tmp_path / "x", b"")
-    finally:
-        os.umask(previous)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
 
 
@@ -130,16 +135,12 @@ def test_a_file_in_shared_memory_is_replaced_like_any_other() -> None:
         assert path.read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("make", ["directory", "file-above"])
-def test_impossible_paths_are_refused(tmp_path: Path, make: str) -> None:
-    path = tmp_path / "x"
-    if make == "directory":
-        path.mkdir()
-    else:
-        path.write_bytes(b"")
-        path = path / "below"
+@pytest.mark.parametrize("name", ["directory", "file/below"])
+def test_impossible_paths_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:
-        write_file(path, b"data")
+        write_file(tmp_path / name, b"data")
     assert caught.value.remedy
     assert not [name for name in content(tmp_path) if "partial" in name]
 
@@ -179,9 +180,7 @@ def test_new_directory_takes_the_place_of_an_empty_one_and_of_another_when_told(
     assert content(tmp_path) == {"pack/x": b"new"}
 
 
-def test_a_failed_replacement_puts_the_old_directory_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_restores_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_directory(tmp_path / "pack", b"old")
     monkeypatch.setattr(atomic, "exchange", lambda one, other: False)
     rename = os.rename
@@ -208,9 +207,7 @@ def test_directories_that_belong_together_appear_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
-def test_directories_that_belong_together_stay_as_they_were(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_what_belongs_together_stays_as_it_was(tmp_path: Path, error: type[BaseException]) -> None:
     make_directory(tmp_path / "a", b"old")
 
     def fails(*finals: Path) -> None:
@@ -268,21 +265,18 @@ def test_a_really_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "file-above"])
-def test_new_directory_refuses_what_is_no_directory(tmp_path: Path, kind: str) -> None:
-    final = tmp_path / "pack"
-    if kind == "link":
-        (tmp_path / "elsewhere").mkdir()
-        final.symlink_to("elsewhere")
-    else:
-        final.write_bytes(b"precious")
-    final = final / "below" if kind == "file-above" else final
-    before = content(tmp_path)
-    expected = StorageError if kind == "file-above" else UsageError
-    with pytest.raises(expected) as caught:
-        make_directory(final, b"new", replace=True)
+@pytest.mark.parametrize(
+    ("name", "refusal"), [("file", UsageError), ("link", UsageError), ("file/below", StorageError)]
+)
+def test_new_directory_replaces_no_other_file(tmp_path: Path, name: str, refusal: Any) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere")
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(refusal) as caught:
+        make_directory(tmp_path / name, b"new", replace=True)
     assert caught.value.remedy
-    assert content(tmp_path) == before
+    assert content(tmp_path) == {"file": b"precious"}
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_directories_without_write_permission_are_reported(unprivileged: Path) -> None:
@@ -320,48 +314,12 @@ def test_directories_of_many_files_are_put_in_place(
     assert len(content(tmp_path)) == 450
 
 
-WRITE_FOR_EVER = """
-import sys
-from pathlib import Path
-from agent_eval.storage.atomic import new_directory, write_file
-root = Path(sys.argv[1])
-number = 0
-while True:
-    number += 1
-    data = str(number).encode() * 20_000
-    write_file(root / "file", data)
-    with new_directory(root / "pack", replace=True) as new:
-        for name in "abc":
-            (new / name).write_bytes(data)
-    if number == 1:
-        print("started", flush=True)
-"""
-
-
-@pytest.mark.parametrize("delay", [0.0, 0.003, 0.011, 0.026, 0.05])
-def test_a_killed_process_leaves_whole_files_and_directories(tmp_path: Path, delay: float) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITE_FOR_EVER, tmp_path], stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(delay)
-        process.kill()
-    found = {name: data for name, data in content(tmp_path).items() if not name.startswith(".")}
-    assert set(found) == {"file", "pack/a", "pack/b", "pack/c"}
-    assert found["pack/a"] == found["pack/b"] == found["pack/c"]
-    assert len(found["file"]) % 20_000 == 0
-    assert len(found["pack/a"]) % 20_000 == 0
-
-
 def make_directory(final: Path, data: bytes, *, replace: bool = False) -> None:
     with new_directory(final, replace=replace) as root, open(root / "x", "wb") as file:
         file.write(data)
 
 
-def test_a_directory_that_is_swept_while_it_is_made_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_swept_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
     swept: list[Path] = []
 
@@ -372,8 +330,7 @@ def test_a_directory_that_is_swept_while_it_is_made_is_made_again(
         return opened(path, *args, **options)
 
     monkeypatch.setattr(os, "open", after_a_sweep)
-    with new_directory(tmp_path / "out") as root:
-        (root / "x").write_bytes(b"1")
+    make_directory(tmp_path / "out", b"1")
     assert swept
     assert content(tmp_path) == {"out/x": b"1"}
 
@@ -416,23 +373,15 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def writer(kind: str, path: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _WRITER, kind, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command, pipe = [sys.executable, "-c", _WRITER, kind, str(path)], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "writing\n"
     return process
 
 
 def put(kind: str, path: Path) -> None:
-    if kind == "file":
-        write_file(path, b"new")
-    else:
-        with new_directory(path, replace=True) as root:
-            (root / "new").write_text("")
+    write_file(path, b"new") if kind == "file" else make_directory(path, b"new", replace=True)
 
 
 def test_what_a_killed_writer_left_is_removed_by_the_next(kind: str, tmp_path: Path) -> None:
@@ -476,62 +425,62 @@ def test_a_link_of_that_name_is_not_followed(kind: str, tmp_path: Path) -> None:
     assert (tmp_path / "precious" / "file").read_text() == "mine"
 
 
-def test_who_was_not_quick_enough_makes_another_one(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused: list[Path] = []
+Happens = Callable[[], object]
+
+
+@pytest.fixture
+def at_locks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets something happen before or after each lock that is taken."""
     lock = fcntl.flock
 
-    def too_late(descriptor: int, how: int) -> None:
-        if not refused:
-            refused.extend(tmp_path.glob(".out.partial-*"))
-            refused[0].rmdir() if refused[0].is_dir() else refused[0].unlink()
-        lock(descriptor, how)
+    def happens(before: Happens = lambda: None, after: Happens = lambda: None) -> None:
+        monkeypatch.setattr(fcntl, "flock", lambda *of_file: (before(), lock(*of_file), after())[1])
 
-    monkeypatch.setattr(fcntl, "flock", too_late)
+    return happens
+
+
+def test_who_is_too_slow_makes_another_one(kind: str, tmp_path: Path, at_locks: Callable[..., None]) -> None:
+    swept: list[Path] = []
+
+    def sweep() -> None:
+        if not swept:
+            swept.extend(tmp_path.glob(".out.partial-*"))
+            swept[0].rmdir() if swept[0].is_dir() else swept[0].unlink()
+
+    at_locks(before=sweep)
     put(kind, tmp_path / "out")
-    assert len(refused) == 1
+    assert len(swept) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_what_another_process_locks_first_is_left_to_it(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, at_locks: Callable[..., None]
 ) -> None:
     locked: list[Path] = []
-    lock = fcntl.flock
 
-    def too_late(descriptor: int, how: int) -> None:
+    def too_late() -> None:
         if not locked:
             locked.extend(tmp_path.glob(".out.partial-*"))
             raise BlockingIOError
-        lock(descriptor, how)
 
-    monkeypatch.setattr(fcntl, "flock", too_late)
+    at_locks(before=too_late)
     put(kind, tmp_path / "out")
     assert locked[0].exists()
 
 
-def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, at_locks: Callable[..., None]) -> None:
     partial = tmp_path / f".out.partial-{'0' * 16}"
     partial.write_text("left by a killed writer")
-    lock = fcntl.flock
-
-    def replaced_meanwhile(descriptor: int, how: int) -> None:
-        lock(descriptor, how)
-        partial.rename(tmp_path / "finished")
-        partial.write_text("of somebody else")
-
-    monkeypatch.setattr(fcntl, "flock", replaced_meanwhile)
+    at_locks(after=lambda: (partial.rename(tmp_path / "finished"), partial.write_text("of somebody else")))
     write_file(tmp_path / "out", b"new")
     assert partial.read_text() == "of somebody else"
     assert (tmp_path / "finished").exists()
 
 
-def test_what_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_meanwhile_is_no_error(tmp_path: Path, at_locks: Callable[..., None]) -> None:
     partial = tmp_path / f".out.partial-{'0' * 16}"
     partial.write_text("x")
-    lock = fcntl.flock
-    monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: (lock(descriptor, how), partial.unlink())[0])
+    at_locks(after=partial.unlink)
     write_file(tmp_path / "out", b"new")
     assert not partial.exists()
 
@@ -563,23 +512,13 @@ def test_digest_and_size_are_those_of_the_file(tmp_path: Path) -> None:
         file.write(b"one ")
         file.write(b"")
         file.write(b"two")
+    file.close()  # once more is harmless
+    file.discard()
     assert path.read_bytes() == b"one two"
     assert (file.sha256, file.size) == (hashlib.sha256(b"one two").hexdigest(), 7)
-
-
-def test_existing_file_is_never_written_over(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("mine")
     with pytest.raises(FileExistsError):
         HashedFile(path)
-    assert path.read_text() == "mine"
-
-
-def test_closing_twice_is_harmless(tmp_path: Path) -> None:
-    file = HashedFile(tmp_path / "file")
-    file.close()
-    file.close()
-    file.discard()
+    assert path.read_bytes() == b"one two", "an existing file is never written over"
 
 
 def test_full_disk_shows_when_it_is_closed(tmp_path: Path) -> None:
@@ -599,21 +538,16 @@ def test_error_within_the_block_is_not_hidden_by_a_full_disk(tmp_path: Path) -> 
         fail()
 
 
-def test_small_file_replaces_what_is_there(tmp_path: Path) -> None:
+def test_small_file_replaces_what_is_there_and_a_full_disk_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_unsynced(path, b"longer content")
     write_unsynced(path, b"short")
     assert path.read_bytes() == b"short"
-
-
-def test_small_file_on_a_full_disk_is_an_error() -> None:
     with pytest.raises(OSError, match="No space left"):
         write_unsynced(Path("/dev/full"), b"x")
 
 
-def test_small_file_is_whole_though_the_system_takes_it_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_written_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
     write_unsynced(tmp_path / "x", b"all of it")
@@ -621,12 +555,9 @@ def test_small_file_is_whole_though_the_system_takes_it_piece_by_piece(
 
 
 def test_only_the_owner_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        write_private(tmp_path / "keys" / "key.pem", b"secret")
-    finally:
-        os.umask(before)
     path = tmp_path / "keys" / "key.pem"
+    with umask(0):
+        write_private(path, b"secret")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_bytes() == b"secret"
 
@@ -642,9 +573,7 @@ def test_what_is_there_stays(tmp_path: Path, kind: str) -> None:
     assert not target.exists() if kind != "link" else target.read_bytes() == b"old"
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -681,11 +610,8 @@ def test_two_places_are_swapped_whatever_they_hold(two: tuple[Path, Path]) -> No
         pytest.skip("this system or file system cannot exchange two paths")
     assert (two[1] / "x").read_text() == "1"
     assert two[0].read_text() == "2"
-
-
-def test_nothing_changes_where_one_of_them_is_missing(two: tuple[Path, Path], tmp_path: Path) -> None:
-    assert exchange(two[0], tmp_path / "nothing") is False
-    assert (two[0] / "x").read_text() == "1"
+    assert exchange(two[0], two[0].parent / "nothing") is False
+    assert two[0].read_text() == "2", "nothing changes where one of them is missing"
 
 
 @pytest.mark.parametrize("library", [OSError("no such library"), object()], ids=["none", "older"])
@@ -703,9 +629,11 @@ def test_a_system_without_these_calls_has_neither(
     assert two[1].read_text() == "2"
 
 
-def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sync_that_fails_names_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError):
+        sync_file_system(tmp_path / "nothing")
+    assert sync_file_system(tmp_path) in (True, False)
+
     def fail(_: object) -> int:
         ctypes.set_errno(errno.EIO)
         return -1
@@ -714,9 +642,3 @@ def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
     with pytest.raises(OSError, match="put/output") as caught:
         sync_file_system(tmp_path)
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))
-
-
-def test_syncing_needs_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        sync_file_system(tmp_path / "nothing")
-    assert sync_file_system(tmp_path) in (True, False)

@@ -30,6 +30,7 @@ from agent_eval.storage.journal import (
 from tests.e2e.program import unmeasured
 
 HEADER = {"run": "r"}
+RECORDS = [{"n": number} for number in range(30)]
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -47,23 +48,16 @@ def resumed(path: Path) -> list[Any]:
         return [entry.record for entry in journal.entries()]
 
 
-def test_records_come_back_in_order(tmp_path: Path) -> None:
-    path = written(tmp_path / "deep" / "j", {"a": 1}, ["é\n"], None)
-    assert resumed(path) == [{"a": 1}, ["é\n"], None]
-
-
-def test_a_resumed_journal_goes_on(tmp_path: Path) -> None:
-    path = written(tmp_path / "j", 1)
+def test_records_come_back_in_order_and_a_resumed_journal_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "j"
+    assert Journal.resume(path) is None, "nothing is there"
+    written(path, {"a": 1}, ["é\n"], None)
     journal = Journal.resume(path)
     assert journal is not None
     with journal:
         offset = journal.append(2)
         assert [*read_records(path, [(offset, None)])] == [2]
-    assert resumed(path) == [1, 2]
-
-
-def test_nothing_there_is_no_journal(tmp_path: Path) -> None:
-    assert Journal.resume(tmp_path / "j") is None
+    assert resumed(path) == [{"a": 1}, ["é\n"], None, 2]
 
 
 def test_cut_at_every_byte_it_keeps_exactly_the_whole_records(tmp_path: Path) -> None:
@@ -85,35 +79,32 @@ def test_cut_at_every_byte_it_keeps_exactly_the_whole_records(tmp_path: Path) ->
 
 def test_a_changed_bit_costs_one_record_which_is_counted(tmp_path: Path) -> None:
     chance = random.Random(7)
-    records = [{"n": number} for number in range(30)]
-    whole = written(tmp_path / "j", *records).read_bytes()
+    whole = written(tmp_path / "j", *RECORDS).read_bytes()
     path = tmp_path / "flipped"
     for _ in range(500):
         position = chance.randrange(len(whole))
-        path.write_bytes(
-            whole[:position] + bytes([whole[position] ^ 1 << chance.randrange(8)]) + whole[position + 1 :]
-        )
+        flipped = bytes([whole[position] ^ 1 << chance.randrange(8)])
+        path.write_bytes(whole[:position] + flipped + whole[position + 1 :])
         journal = Journal.resume(path)
         assert journal is not None
         with journal:
             kept = [entry.record for entry in journal.entries()]
             assert journal.header == HEADER
-        lost = [record for record in records if record not in kept]
-        assert kept == [record for record in records if record not in lost]
+        lost = [record for record in RECORDS if record not in kept]
+        assert kept == [record for record in RECORDS if record not in lost]
         # A changed line feed joins two lines; a new one makes two of one; at the end it cannot be told from a
         # record that a killed writer left incomplete.
         assert len(lost) <= 2
         assert journal.damaged <= 2
-        assert journal.damaged or not lost or records[-1] in lost
+        assert journal.damaged or not lost or RECORDS[-1] in lost
 
 
 def test_a_hole_costs_the_records_in_it(tmp_path: Path) -> None:
-    records = [{"n": number} for number in range(30)]
-    whole = written(tmp_path / "j", *records).read_bytes()
+    whole = written(tmp_path / "j", *RECORDS).read_bytes()
     path = tmp_path / "hole"
     path.write_bytes(whole[:200] + bytes(100) + whole[300:])
     kept = resumed(path)
-    assert kept[-1] == records[-1]
+    assert kept[-1] == RECORDS[-1]
     assert len(kept) > 20
 
 
@@ -147,32 +138,26 @@ def test_a_record_that_was_made_anew_with_its_checksum_is_refused(tmp_path: Path
 def test_restored_it_has_the_records_that_were_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal.create(path, HEADER) as journal:
-        places = [
-            (journal.append({"n": number}), record_digest(encode({"n": number}))) for number in range(3)
-        ]
+        places = [(journal.append(each), record_digest(encode(each))) for each in RECORDS[:3]]
         path.write_bytes(path.read_bytes().replace(encode({"n": 1}), encode({"n": 7})))
         assert journal.restore(places) == 1
     assert resumed(path) == [{"n": 0}, {"n": 2}]
 
 
-@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_name("moved"))])
-def test_a_journal_that_was_deleted_is_written_anew(tmp_path: Path, remove: Any) -> None:
+def forged(path: Path) -> None:
+    """Another file takes its place."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data.replace(encode({"n": 0}), encode({"n": 9})))
+
+
+@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_name("moved")), forged])
+def test_a_journal_that_is_not_there_any_more_is_written_anew(tmp_path: Path, remove: Any) -> None:
     path = tmp_path / "j"
     with Journal.create(path, HEADER) as journal:
         place = journal.append({"n": 0}), record_digest(encode({"n": 0}))
         before = path.read_bytes()
         remove(path)
-        assert journal.restore([place]) == 0
-    assert path.read_bytes() == before
-
-
-def test_a_journal_that_another_took_the_place_of_is_written_anew(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    with Journal.create(path, HEADER) as journal:
-        place = journal.append({"n": 0}), record_digest(encode({"n": 0}))
-        before = path.read_bytes()
-        path.unlink()
-        path.write_bytes(before.replace(encode({"n": 0}), encode({"n": 9})))
         assert journal.restore([place]) == 0
     assert path.read_bytes() == before
 
@@ -203,13 +188,6 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         Journal.resume(tmp_path / "j")
 
 
-def test_a_removed_journal_is_gone(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / "j", HEADER)
-    journal.remove()
-    journal.close()
-    assert not (tmp_path / "j").exists()
-
-
 def test_threads_share_it(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", HEADER) as journal:
         offsets: dict[int, Any] = {}
@@ -230,9 +208,7 @@ def test_threads_share_it(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
     code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from agent_eval.errors import StorageError\n"
+        "import sys\nfrom pathlib import Path\nfrom agent_eval.errors import StorageError\n"
         "from agent_eval.storage.journal import Journal\n"
         "journal = Journal.create(Path(sys.argv[1]), {'run': 'r'})\n"
         "for number in range(1000):\n"
@@ -255,7 +231,7 @@ def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
     assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
 
 
-def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
+def test_a_closed_journal_takes_nothing_and_a_removed_one_is_gone(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path / "j", {})
     assert journal.is_empty
     journal.append(1)
@@ -263,6 +239,10 @@ def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(StorageError, match="closed"):
         journal.append(2)
+    removed = Journal.create(tmp_path / "removed", HEADER)
+    removed.remove()
+    removed.close()
+    assert not (tmp_path / "removed").exists()
 
 
 # Logs that several processes write in turn.
