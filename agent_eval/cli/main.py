@@ -160,6 +160,10 @@ def unaliased(words: Sequence[str]) -> list[str]:
 class CommandGroup(click.Group):
     """Commands of the table that begin with some words. A command's module is imported when it is used."""
 
+    def get_help_option_names(self, _ctx: click.Context) -> list[str]:
+        """Return `-h` and `--help` for any context, since click keeps the option that it makes first."""
+        return ["-h", "--help"]
+
     def __init__(self, *arguments: Any, prefix: str = "", **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._prefix = prefix
@@ -244,7 +248,7 @@ Exit codes    0 done or passed · 1 the gate says no · 2 wrong request · 3 not
 """
 
 
-@click.command(cls=Front, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=Front, context_settings={"max_content_width": 100})
 @click.option(
     "--version",
     "-V",
