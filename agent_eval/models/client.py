@@ -68,8 +68,9 @@ class ModelClient(Model):
 
     def __init__(self, model: Model, *, retries: Retries | None = None) -> None:
         self._inner, self.model, self.account = model, model.model, model.account
-        self._limit = limit_of(model.account)
-        self._retries = replace(retries or Retries(), limit=self._limit)
+        retries = retries or Retries()
+        self._limit = retries.limit or limit_of(model.account)
+        self._retries = replace(retries, limit=self._limit)
         self.use = {purpose: ModelUse() for purpose in get_args(Purpose)}
         self._in_progress = 0
         self._changed = threading.Condition()

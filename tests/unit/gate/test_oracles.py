@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import random
 from fractions import Fraction
@@ -73,8 +74,9 @@ def test_the_sign_flip_test_is_scipys_permutation_test_of_one_sample() -> None:
         assert isclose(sign_flip(falls), found.pvalue, abs_tol=1e-12)
 
 
-def test_holms_correction_is_that_of_statsmodels() -> None:
+def test_holms_correction_is_that_of_statsmodels(monkeypatch: pytest.MonkeyPatch) -> None:
     multipletests = oracle("statsmodels.stats.multitest").multipletests
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # which it does for each correction
     source = random.Random(2)
     for _ in range(200):
         p_values = [source.choice([1e-5, 0.004, 0.012, 0.02, 0.3, 1.0]) for _ in range(source.randint(1, 12))]
