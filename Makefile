@@ -1,5 +1,5 @@
 # make demo  runs the main job on a bundled example.
-# make test  runs every check, the tests of rooms and contracts and an eighth of the whole commands, and says at the end
+# make test  runs every check, the tests of rooms and contracts and a twelfth of the whole commands, and says at the end
 # what failed and what was left out.
 # CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out,
 # and measures coverage.
@@ -112,8 +112,8 @@ FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --includ
 MEASURE = $(filter true,$(NIGHTLY))
 MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
 SPREAD := -n 3 --dist worksteal --durations=10 -m "not ($(ALONE))"
-# A developer's run takes an eighth of the whole commands, the same ones each time; a file that is named is run whole.
-tests: export ONE_IN = $(if $(filter true,$(CI) $(NIGHTLY)),1,8)
+# A developer's run takes a twelfth of the whole commands, the same ones each time; a file that is named is run whole.
+tests: export ONE_IN = $(if $(filter true,$(CI) $(NIGHTLY)),1,12)
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \
