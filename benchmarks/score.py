@@ -210,7 +210,7 @@ def verify_pack(bench: Bench) -> list[Figure]:
         Figure(f"verify, {CASES:,} cases, processor time", of_small, "of the run's", 1.0, details),
         Figure(f"verify, {LARGE:,} cases, processor time", of_large, "of the run's", 1.0, details),
         *(
-            Figure(f"memory of verify, {cases:,} cases", peak.rss, "MB (RSS)", 80, vars(peak))
+            Figure(f"memory of verify, {cases:,} cases", peak.rss, "MB (RSS)", 200, vars(peak))
             for cases, peak in zip((CASES, LARGE), peaks, strict=True)
         ),
     ]
