@@ -156,7 +156,8 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     The evidence of the first verdict lists the fields of the case that none of the judges looks at, and what
     advisory judges found.
     """
-    ordered = [judge for judge in judges if not isinstance(judge, AdvisoryJudge)]
+    # By its very type: `isinstance` of what derives from a protocol takes as long as some judges.
+    ordered = [judge for judge in judges if type(judge) is not AdvisoryJudge]
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
@@ -178,7 +179,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     beside: dict[str, Any] = {}
     if unseen := fields_not_judged(ordered, case):
         beside[FIELDS_NOT_JUDGED] = unseen[:EVIDENCE_LIMIT]
-    if advisory := [judge.finding(case, trace) for judge in judges if isinstance(judge, AdvisoryJudge)]:
+    if advisory := [judge.finding(case, trace) for judge in judges if type(judge) is AdvisoryJudge]:
         beside[ADVISORY] = advisory[:EVIDENCE_LIMIT]
     if beside:
         first = first.model_copy(update={"evidence": {**first.evidence, **beside}})
@@ -381,11 +382,10 @@ def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Ver
     The lowest `pass_threshold` of these judges counts. One that could not be decided did not pass, and errors
     stay errors.
     """
-    configs = {judge.judge_id: config_of(judge) for judge in judges}
     limits = {
-        judge_id: config.pass_threshold
-        for judge_id, config in configs.items()
-        if isinstance(config, EvaluationsConfig)
+        judge.judge_id: config.pass_threshold
+        for judge in judges
+        if isinstance(config := config_of(judge), EvaluationsConfig)
     }
     limit = min(limits.values(), default=100.0)
     if limit >= 100:
