@@ -38,6 +38,14 @@ class TableCommand(click.Command):
         """Return `-h` and `--help` for any context, since click keeps the option that it makes first."""
         return [SHORT_HELP, "--help"]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an error of an option without its value names the command too, which click leaves out."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Give the function what flags say, and what `agent-eval.yml` says in place of those not given."""
         if "set_values" in ctx.params and self.path != "ci":

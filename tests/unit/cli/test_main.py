@@ -229,6 +229,13 @@ def test_a_usage_error_in_prose_shows_the_usage_or_without_a_command_the_help(
     assert "Commands:" in screen.getvalue()
 
 
+@pytest.mark.parametrize("words", [("run", "--out"), ("registry", "list", "--registry-path")], ids=" ".join)
+def test_an_option_without_its_value_is_an_error_of_its_command(words: tuple[str, ...], cli: Shell) -> None:
+    error, command = cli.error(*words), " ".join(("agent-eval", *words[:-1]))
+    assert error["message"] == f"Option '{words[-1]}' requires an argument."
+    assert (error["details"]["command"], error["details"]["remedy"]) == (command, f"See `{command} --help`.")
+
+
 def test_a_reader_that_leaves_is_not_a_failed_gate(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(BrokenPipeError(), monkeypatch)
     assert cli.err("fail", code=141) == ""
