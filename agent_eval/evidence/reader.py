@@ -14,9 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cached_property
-from hashlib import blake2b
-from itertools import islice, pairwise, starmap
-from operator import eq
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -374,18 +372,15 @@ class Pack:
         start = 0
         for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in self._paths)):
             self._starts.append(start)
-            start += len(self._lines(at.verdicts_shard(shard)))
+            if not (verdicts := self._lines(at.verdicts_shard(shard))):
+                self._verdicts_of(shard)  # of a shard without any, no case would ask for them
+            start += len(verdicts)
             if start > manifest.case_count:
                 what = f"and the shards before it have {start} cases, {at.INDEX} has {manifest.case_count}"
                 raise invalid_pack(self.name, at.verdicts_shard(shard), what)
-        if not self._starts and manifest.case_count:
-            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
 
     def _check_cases(self, watch: Watch | None) -> Tally:
-        """Check each case against its row of the index and its trajectory; return what the results count.
-
-        Processes that are forked from this one each check a part of a large pack.
-        """
+        """Check each case, those of a large pack by several processes; return what the results count."""
         shards, count = len(self._starts), self.manifest.case_count
         # An archive is one open file, whose position all would share.
         number = processes_for(shards) if isinstance(self._source, DirectorySource) else 1
@@ -396,7 +391,7 @@ class Pack:
 
             starts = self._starts[:: -(-shards // number)]
             try:
-                with forked_processes(number, _begin_to_check, self, watch) as pool:
+                with forked_processes(number, _forked.append, (self, watch)) as pool:
                     checked = list(pool.map(_check_forked, zip(starts, [*starts[1:], count], strict=True)))
             except BrokenExecutor as error:
                 raise NotEvaluable(
@@ -410,7 +405,7 @@ class Pack:
         for part in checked:
             ids += part.ids
             tally.merge(part.tally)
-        if any(starmap(eq, pairwise(sorted(ids)))):
+        if len(set(ids)) < len(ids):
             raise invalid_pack(self.name, at.INDEX, "has a case twice")
         if (copies := checked[0].copies) is not None:
             if len(self.manifest.case_directories) != len(ids):
@@ -422,7 +417,7 @@ class Pack:
         return tally
 
     def _check_part(self, part: tuple[int, int], watch: Watch | None) -> _Checked:
-        """Check the cases from one position up to another."""
+        """Check cases from one position up to another against their rows of the index and trajectories."""
         first, end = part
         checker, judges, ids = ResultChecker(self.name), set(self.summary.judge_counts), array("Q")
         copies = _Copies(self.manifest, judges) if self.manifest.layout == "files" else None
@@ -434,7 +429,7 @@ class Pack:
             count = position + 1
             case_id = row["case_id"]
             # 64 bits an id: all ids of a large run would take most of the memory.
-            ids.append(int.from_bytes(blake2b(case_id.encode(), digest_size=8).digest(), "little"))
+            ids.append(int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8).digest(), "little"))
             result, path, number = self._parsed_result(position, case_id)
             checker.check(result, path, number)
             if result["case_id"] != case_id:
@@ -462,12 +457,10 @@ class Pack:
     def _parsed_result(self, position: int, case_id: str) -> tuple[Any, str, int]:
         """Read the result of a case; return it, its file, and its number in that."""
         if self.manifest.layout == "compact":
-            shard = self._shard_of(position)
+            if (shard := self._shard_of(position)) < 0:  # there is none
+                raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
             path, number = at.verdicts_shard(shard), position - self._starts[shard] + 1
-            lines, expected = self._lines(path), len(self._lines(at.trajectories_shard(shard)))
-            if len(lines) != expected:
-                what = f"has {len(lines)} cases, its trajectories have {expected}"
-                raise invalid_pack(self.name, path, what)
+            lines = self._verdicts_of(shard)
             if number > len(lines):
                 raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
             line = lines[number - 1]
@@ -479,6 +472,15 @@ class Pack:
             line = self.read(path)
             self._in_folders.append(line)
         return parse_json(line, pack=self.name, path=path, first_line=number), path, number
+
+    def _verdicts_of(self, shard: int) -> list[bytes]:
+        """Return the lines of a shard's verdicts, of which there must be as many as of its trajectories."""
+        path = at.verdicts_shard(shard)
+        lines, expected = self._lines(path), len(self._lines(at.trajectories_shard(shard)))
+        if len(lines) != expected:
+            what = f"has {len(lines)} cases, its trajectories have {expected}"
+            raise invalid_pack(self.name, path, what)
+        return lines
 
     def _check_summary(self, tally: Tally) -> None:
         of_run = self.manifest.run_id, self.manifest.dataset_id
@@ -503,10 +505,6 @@ class Pack:
 
 _forked: list[tuple[Pack, Watch | None]] = []
 """What a forked process checks: it has it from the process that it was forked from."""
-
-
-def _begin_to_check(pack: Pack, watch: Watch | None) -> None:
-    _forked.append((pack, watch))
 
 
 def _check_forked(part: tuple[int, int]) -> _Checked:

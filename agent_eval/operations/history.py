@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
-from agent_eval.evidence.reader import open_pack
+from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.health import GateHealth
 from agent_eval.gate.policy_file import unknown_case_warnings, with_keys
 from agent_eval.gate.release import FEWEST, LATEST, Drift, FallenCase, drift
@@ -209,12 +209,7 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         )
     whole = [record for record in since if len(_shares(record, definitions)) >= WHOLE * len(definitions)]
     runs = whole[:LATEST]
-    # Cases that passed in the first trial, in the second, and so on, as far as every case has that trial.
-    totals: list[float] = []
-    for pack in packs:
-        rows = [row for row in pack.results() if row["case_id"] in definitions]
-        passed = [[trial["passed"] for trial in row.get("trials") or [row]] for row in rows]
-        totals += [float(sum(trials)) for trials in zip(*passed, strict=False)]
+    totals = [total for pack in packs for total in _passed_by_trial(pack, definitions)]
     if len(totals) < FEWEST:
         trials = count(len(totals), "trial")
         raise UsageError(
@@ -234,6 +229,13 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),
         fallen=sorted(fallen, key=lambda case: (case.main - case.release, case.case_id)),
     )
+
+
+def _passed_by_trial(pack: Pack, cases: Container[str]) -> list[float]:
+    """Count the cases that passed in the first trial, in the second, as far as every case has that trial."""
+    rows = [row for row in pack.results() if row["case_id"] in cases]
+    passed = [[trial["passed"] for trial in row.get("trials") or [row]] for row in rows]
+    return [float(sum(trials)) for trials in zip(*passed, strict=False)]
 
 
 def _unusable(message: str) -> UsageError:

@@ -147,6 +147,12 @@ def twice(cases: Path) -> None:
         file.write_bytes(file.read_bytes() * 2)
 
 
+def without_verdicts(cases: Path) -> None:
+    """Add a shard to which no row of the index leads."""
+    shutil.copy(cases / "trajectories-00001.jsonl", cases / "trajectories-00002.jsonl")
+    (cases / "verdicts-00002.jsonl").touch()
+
+
 def cut_last_byte(cases: Path) -> None:
     file = cases / "trajectories-00000.jsonl"
     file.write_bytes(file.read_bytes()[:-1])
@@ -165,6 +171,9 @@ SHARDS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "a gap in the numbers": (
         lambda cases: (cases / "trajectories-00001.jsonl").rename(cases / "trajectories-00002.jsonl"),
         "manifest.json", f"does not list {TRAJECTORIES}",
+    ),
+    "a shard without verdicts": (
+        without_verdicts, "cases/verdicts-00002.jsonl", "has 0 cases, its trajectories have 1",
     ),
     "all lost": (shutil.rmtree, "run/index.jsonl", "has cases without verdicts"),
     "no line feed at the end": (

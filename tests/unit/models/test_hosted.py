@@ -19,6 +19,7 @@ from agent_eval.models.hosted import Question
 from agent_eval.models.openai import OpenAiModel
 from agent_eval.models.retries import AdaptiveLimit, Retries
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
+from tests.unit.models.test_retries import Time
 
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
 KEY = "k-canary-123"
@@ -66,23 +67,9 @@ def refusal(status: int, message: str, **details: str) -> Step:
     return Step(status=status, body=json.dumps({"error": {"message": message, **details}}).encode())
 
 
-class Clock:
-    """Time that passes only while a request waits for its turn or for its next attempt."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def wait(self, seconds: float) -> bool:
-        self.now += seconds
-        return False
-
-
 def client_of(model: Model) -> ModelClient:
-    clock = Clock()
-    return ModelClient(model, retries=Retries(wait=clock.wait, limit=AdaptiveLimit(clock=clock)))
+    time = Time()
+    return ModelClient(model, retries=Retries(wait=time.wait, limit=AdaptiveLimit(clock=time)))
 
 
 def test_the_reply_has_text_model_usage_and_the_form_that_was_asked_for(serve: Serve):
