@@ -196,7 +196,7 @@ def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, p
     words = ("run", "suite.json", "--out", "out", "--agent", "openai:small", "--parallel", "50")
     ended = agent_eval(*words, "--format", "json", "--set", f"agent.base_url={provider.url}", cwd=tmp_path)
     assert printed(ended)["summary"]["passed_cases"] == 120, ended.err
-    assert provider.refused <= 0.15 * (provider.refused + 120)
+    assert provider.refused < 120 / 2  # each on its own, they are refused over twice for every answer
 
 
 def test_a_limit_of_requests_is_named_with_what_adapts_to_it(tmp_path: Path, provider: Provider) -> None:
