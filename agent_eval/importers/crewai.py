@@ -99,26 +99,21 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
         asked, answered = text(task.get("description")), text(task.get("raw"))
         made = [make.user_message(asked)] if asked else []
         return [*made, make.agent_message(answered, agent_name=agent)] if answered else made
-    events: list[EventFields] = []
-    for number, message in enumerate(messages):
-        events += MessageReader(place, diagnostics).events(message, f"messages[{number}]")
+    events = MessageReader(place, diagnostics).events_of(messages, "messages")
     make.mark(events, agent=agent)
     failures = [mapping(failure) for failure in items(task.get("tool_failures"))]
     for fields in events:
         output = fields.get("output")
         if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(_FAILED):
             # What is recorded of a failure is more than the text says; each failure is of one result.
-            words = output.removeprefix(_FAILED)
-            same = (
-                failure
-                for failure in failures
-                if failure.get("tool_name") == fields.get("tool")
-                and mapping(failure.get("failure")).get("message") == words
-            )
-            if (recorded := next(same, None)) is not None:
-                failures.remove(recorded)
-            fields["error"] = words if recorded is None else dict(recorded["failure"])
-            del fields["output"]
+            words = fields.pop("output").removeprefix(_FAILED)
+            fields["error"] = words
+            for failure in failures:
+                recorded = mapping(failure.get("failure"))
+                if failure.get("tool_name") == fields.get("tool") and recorded.get("message") == words:
+                    failures.remove(failure)
+                    fields["error"] = dict(recorded)
+                    break
     return events
 
 

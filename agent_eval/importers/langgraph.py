@@ -169,10 +169,13 @@ class _StreamReader:
         return MessageReader(place, self._diagnostics)
 
     def conversation(self) -> Conversation:
-        for message in self._chunks.messages():
-            self._dialogue.add(self._reader("").message(message, "chunks"))
+        self._end_chunks("")
         about = {"state": self._state} if self._state else {}
         return Conversation(self._dialogue.events, id=self._thread, metadata=about)
+
+    def _end_chunks(self, place: str) -> None:
+        for message in self._chunks.messages():
+            self._dialogue.add(self._reader(place).message(message, "chunks"))
 
     def _keep(self, channels: Any) -> Any:
         """Keep the last value of each channel of a state, which authors name; return that of its messages."""
@@ -187,7 +190,12 @@ class _StreamReader:
             inner = LangGraph().detect(value[-1])
             self.add("values" if inner is None else inner.variant, value[-1], place)
         elif variant == "chunk":
-            self._add_chunk(value, place)
+            self._thread = self._thread or text(mapping(value[1]).get("thread_id"))
+            if is_chunk(value[0]):
+                self._chunks.add(value[0])
+            else:
+                self._end_chunks(place)
+                self._dialogue.add(self._reader(place).message(value[0], "messages"))
         elif variant in ("messages", "message"):
             self._history(value if isinstance(value, list) else [value], place)
         elif variant == "updates":
@@ -215,16 +223,6 @@ class _StreamReader:
         else:
             for message in read:
                 self._dialogue.add(message)
-
-    def _add_chunk(self, value: Any, place: str) -> None:
-        message, metadata = value[0], mapping(value[1])
-        self._thread = self._thread or text(metadata.get("thread_id"))
-        if is_chunk(message):
-            self._chunks.add(message)
-            return
-        for whole in self._chunks.messages():
-            self._dialogue.add(self._reader(place).message(whole, "chunks"))
-        self._dialogue.add(self._reader(place).message(message, "messages"))
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
