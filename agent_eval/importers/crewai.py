@@ -13,15 +13,7 @@ from agent_eval.importers.events import EventFields, items, mapping, seconds_of,
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import (
-    AGENT_NAME,
-    INPUTS,
-    KIND,
-    OUTPUTS,
-    SpanFields,
-    model_attributes,
-    span_fields,
-)
+from agent_eval.importers.span_records import AGENT_NAME, SpanFields, of_model, of_tool, span_fields
 from agent_eval.importers.span_tree import SpanTree
 
 _FAILED = "Error executing tool: "
@@ -162,15 +154,11 @@ def _model_span(row: Mapping[str, Any], start: Mapping[str, Any]) -> SpanFields:
     response = row.get("response")
     said_or_called = {"tool_calls": response} if isinstance(response, list) else {"content": response}
     message = {"role": "assistant", "content": None, **said_or_called}
-    usage = mapping(row.get("usage"))
-    attributes = {
-        KIND: "LLM",
-        AGENT_NAME: text(row.get("agent_role")),
-        INPUTS: {"messages": _unquoted(start.get("messages") or row.get("messages"))},
-        OUTPUTS: None if response is None else {"choices": [{"message": message}]},
-        "gen_ai.response.id": text(row.get("response_id")),
-        **model_attributes(usage, model=row.get("model"), reason=row.get("finish_reason")),
-    }
+    asked = {"messages": _unquoted(start.get("messages") or row.get("messages"))}
+    answer = None if response is None else {"choices": [{"message": message}]}
+    attributes = of_model(asked, answer, row.get("usage"), row.get("model"), row.get("finish_reason"))
+    attributes[AGENT_NAME] = text(row.get("agent_role"))
+    attributes["gen_ai.response.id"] = text(row.get("response_id"))
     times = (start.get("timestamp"), row.get("timestamp"))
     return span_fields("llm", (None, row.get("event_id"), None), times, attributes, row.get("error"))
 
@@ -190,12 +178,8 @@ def _unquoted(messages: Any) -> Any:
 
 
 def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanFields:
-    attributes = {
-        KIND: "TOOL",
-        AGENT_NAME: text(start.get("agent_role")),
-        "gen_ai.tool.name": start.get("tool_name"),
-        INPUTS: start.get("tool_args"),
-    }
+    attributes = of_tool(start.get("tool_name"), start.get("tool_args"))
+    attributes[AGENT_NAME] = text(start.get("agent_role"))
     done = mapping(end)
     if "output" in done:
         attributes["gen_ai.tool.call.result"] = done["output"]

@@ -521,8 +521,8 @@ def _spoken(block: Any) -> dict[str, Any] | None:
         made["data"] = data + "=" * (-len(data) % 4)
     if file:
         made["url"] = file.get("fileUri", file.get("file_uri"))
-    name = first_text(source, ("displayName", "display_name"))
-    return made | ({"filename": name} if name else {})
+    named = first_text(source, ("displayName", "display_name"))
+    return made | ({"filename": named} if named else {})
 
 
 def _text_of(content: Any) -> str | None:
