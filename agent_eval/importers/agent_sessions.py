@@ -221,7 +221,7 @@ def _kimi(session: Session, line: Mapping[str, Any]) -> None:
             session.read({**result, "role": "tool", "tool_call_id": own, "timestamp": ts})
         elif what == "content.part":
             session.read({"role": "assistant", "content": [part], "timestamp": ts})
-        elif what == "step.end" and (last := session.last_of_agent()) is not None:
+        elif what == "step.end" and (last := make.last_of_agent(session.events)) is not None:
             usage = mapping(happened.get("usage"))
             cached, written = usage.get("inputCacheRead"), usage.get("inputCacheCreation")
             asked = total(usage.get("inputOther"), cached, written)

@@ -61,7 +61,7 @@ def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> l
             id=first.task_id,
             input=first.input,
             expected_output=first.expected_output,
-            metadata={name: value for name, value in first.about.items() if value is not None},
+            metadata=make.not_null(first.about),
             case={"metadata": first.metadata} if first.metadata else {},
             trials=[run.events for run in same[1:]],
             trial_metadata=[run.metadata for run in same[1:]],
@@ -106,7 +106,7 @@ def recorded(value: Any, explanation: Any = None) -> dict[str, Any] | None:
 
 def as_metadata(verdicts: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """Return the metadata of a case or a trial that holds these verdicts; empty without any."""
-    known = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    known = make.not_null(verdicts)
     return {RECORDED_VERDICTS: known} if known else {}
 
 
@@ -445,8 +445,8 @@ def _answers(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
             "ts": make.timestamp_of(request.get("timestamp")),
             "latency_ms": seconds * 1000 if isinstance(seconds, int | float) else None,
         }
-        known = {name: value for name, value in fields.items() if value is not None}
-        answers.append({"message": mapping(choice.get("message")), "fields": known, "is_used": False})
+        message = mapping(choice.get("message"))
+        answers.append({"message": message, "fields": make.not_null(fields), "is_used": False})
     return answers
 
 

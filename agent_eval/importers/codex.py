@@ -140,7 +140,7 @@ def _add_usage(session: Session, stated: Any) -> None:
     tokens = usage_in(stated)
     if tokens is None:
         return
-    last = session.last_of_agent()
+    last = make.last_of_agent(session.events)
     if last is not None and "usage" not in last:
         last["usage"] = tokens
     elif last is None or last["usage"] != tokens:

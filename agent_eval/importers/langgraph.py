@@ -26,6 +26,7 @@ from agent_eval.importers.span_records import (
     span_fields,
 )
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.vocabulary import first_text
 
 _MODES = frozenset({"values", "updates", "messages", "tasks", "debug", "custom", "checkpoints", "events"})
 _DEBUG = frozenset({"checkpoint", "task", "task_result"})
@@ -304,7 +305,7 @@ def _runs_in(value: Any) -> list[Mapping[str, Any]]:
 def _thread_of(run: Mapping[str, Any]) -> str | None:
     """Return the thread that a run belongs to, by its metadata."""
     metadata = mapping(mapping(run.get("extra")).get("metadata"))
-    return next((text(metadata.get(name)) for name in _THREADS if text(metadata.get(name))), None)
+    return first_text(metadata, _THREADS)
 
 
 def _trace_of(run: Mapping[str, Any]) -> str | None:
