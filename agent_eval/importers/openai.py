@@ -12,12 +12,7 @@ from agent_eval.importers.dialogue import Message, Turn, message_of
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.provider_format import (
-    Exchange,
-    ProviderFormat,
-    exchange_of,
-    with_own_request,
-)
+from agent_eval.importers.provider_format import Exchange, ProviderFormat, exchange_of, with_own_request
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.streams import EventStream, completion_of, first_event, is_event_stream, response_of
 

@@ -13,15 +13,7 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import DialogueFormat, Message, Turn, message_of
-from agent_eval.importers.events import (
-    arguments_of,
-    is_amount,
-    items,
-    mapping,
-    text,
-    text_or_none,
-    usage_in,
-)
+from agent_eval.importers.events import arguments_of, is_amount, items, mapping, text, text_or_none, usage_in
 from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
