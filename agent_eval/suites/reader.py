@@ -267,7 +267,8 @@ class JsonLinesDocument(Document):
         if position not in ahead:
             ahead, size = {}, 0
             with self._open() as file:
-                for at, (offset, line) in enumerate(self._places[position : position + SHARD_CASES], position):
+                for at in range(position, len(self._places)):
+                    offset, line = self._places[at]
                     file.seek(offset)
                     ahead[at] = line, next(_lines(file, self.path))
                     size += len(ahead[at][1])
