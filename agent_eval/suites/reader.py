@@ -15,7 +15,7 @@ from typing_extensions import override
 from agent_eval.contracts import SHARD_CASES, Case, Suite, SuiteHeader
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.storage.files import open_regular, read_bytes, reading_failed, sha256_bytes, sha256_file
-from agent_eval.storage.json import DEFAULT_LIMITS, parse, parse_and_encode
+from agent_eval.storage.json import DEFAULT_LIMITS, Limits, elements_of, parse, parse_and_encode
 from agent_eval.suites.document import (
     UNNUMBERED_VERSION,
     Document,
@@ -117,6 +117,9 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+        found = elements_of(data, "cases")
+        if found is not None:
+            return JsonDocument(path, data, *found)
         return _whole(path, sha256_bytes(data), parse(data, source=str(path)))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML
@@ -291,6 +294,40 @@ class JsonLinesDocument(Document):
     def _case(self, position: int, line: int, content: bytes) -> RawCase:
         raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
         return RawCase(Place(position, line), raw, encoded)
+
+
+_IN_AN_ARRAY = Limits(max_depth=DEFAULT_LIMITS.max_depth - 2)
+
+
+class JsonDocument(Document):
+    """A suite in a `.json` file. Its text is in memory; cases are parsed whenever they are needed.
+
+    `header` is the text without its cases, which are at `places`.
+    """
+
+    def __init__(self, path: Path, data: bytes, header: bytes, places: list[slice]) -> None:
+        self.path, self.digest, self.header_line, self.problems = path, sha256_bytes(data), None, []
+        self._data, self._places = data, places
+        self.raw_header, _ = self._parse(header, DEFAULT_LIMITS)
+        del self.raw_header["cases"]
+        self.shards = whole_shards(len(places))
+
+    @override
+    def read(self, shard: Shard) -> Iterator[RawCase]:
+        for position in range(shard.first, shard.first + shard.count):
+            yield self.case_at(position)
+
+    @override
+    def case_at(self, position: int) -> RawCase:
+        text = self._data[self._places[position]]
+        return RawCase(Place(position), *self._parse(text, _IN_AN_ARRAY))
+
+    def _parse(self, text: bytes, limits: Limits) -> tuple[Any, bytes]:
+        try:
+            return parse_and_encode(text, source=str(self.path), limits=limits)
+        except InvalidInput:
+            parse(self._data, source=str(self.path))  # says in which line and column
+            raise
 
 
 def _fingerprint(file: BinaryIO) -> tuple[int, ...]:
