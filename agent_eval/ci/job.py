@@ -82,7 +82,7 @@ class _Sources:
     Attributes:
         file: `agent-eval.yml`, relative to the working directory; None for no file.
         place: None outside of a repository, and where it could not be found.
-        clone: The private clone of the checkout; None where there is none.
+        clone: The private clone of the checkout, to be closed; None where there is none.
         problem: Why the place is not known; the job ends in this error before it evaluates anything.
     """
 
@@ -109,7 +109,6 @@ class _Sources:
             self.problem = error
         versions = Versions(
             self.place,
-            self.clone,
             is_reported=platform.run.reported is not None,
             from_fork=platform.run.from_fork,
         )
@@ -224,7 +223,6 @@ def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Ve
         clock=partial(clock.now, sources.environ),
         stated=stated,
         place=sources.place,
-        clone=sources.clone,
         settings_at=sources.at,
     )
 
@@ -334,7 +332,7 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
     file = sources.file
     try:
         # Only what it takes to comment is read.
-        content = Versions(sources.place, sources.clone).tips(file) if file is not None else None
+        content = Versions(sources.place).tips(file) if file is not None else None
         values = gather_for_comment(sources.flags, sources.environ, file or Path(CONFIG_FILE), content)
         settings = settings_from(values, complete=False)
         platform = sources.make_platform(settings)

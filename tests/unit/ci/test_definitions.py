@@ -73,7 +73,7 @@ def test_a_suite_of_the_base_is_read_also_where_git_has_a_pointer_to_it(
         found = find_targets(["s.json"])
         if not is_kept:
             with pytest.raises(CannotCheckOut, match=r"LFS file `s\.json`: the checkout does not have it"):
-                define(found, ["s.json"], Versions(place, clone))
+                define(found, ["s.json"], Versions(place))
             return
-        [redefinition] = define(found, ["s.json"], Versions(place, clone)).redefinitions.values()
+        [redefinition] = define(found, ["s.json"], Versions(place)).redefinitions.values()
         assert redefinition.replaced == ["b"]

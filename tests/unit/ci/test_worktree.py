@@ -6,12 +6,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from agent_eval.ci.clone import PrivateClone, Remote
-from agent_eval.ci.sides import CannotCheckOut, Worktree, check_out
+from agent_eval.ci.sides import CannotCheckOut, check_out
 from tests.extent import unavailable
 from tests.fakes.git_host import GitHost, commit, git, keep_lfs, pointer
 from tests.unit.ci.conftest import remote
@@ -50,12 +51,19 @@ def add_library(top: Path, library: Path, url: str = "../library.git") -> str:
     return head
 
 
-def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = None) -> Worktree:
+@dataclass(frozen=True)
+class Tree:
+    """A worktree as it can be looked at once its clone is gone."""
+
+    directory: Path
+    tracked: frozenset[str]
+
+
+def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = None) -> Tree:
     with PrivateClone.of(top, os.environ, remote) as clone:
-        tree = check_out(clone, wanted or clone.head, clone.home / "tree")
-        # What is looked at once the clone is gone.
-        shutil.copytree(tree.directory, tmp_path / "tree", symlinks=True)
-        return Worktree(tmp_path / "tree", tree.tracked)
+        tracked = check_out(clone, wanted or clone.head, clone.home / "tree")
+        shutil.copytree(clone.home / "tree", tmp_path / "tree", symlinks=True)
+        return Tree(tmp_path / "tree", tracked)
 
 
 def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) -> None:
@@ -63,7 +71,8 @@ def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) ->
     git(top, "tag", "v1.2")
     with PrivateClone.of(top, os.environ) as clone:
         clone.seal()
-        tree = check_out(clone, head, clone.home / "tree").directory
+        tree = clone.home / "tree"
+        check_out(clone, head, tree)
         assert git(tree, "status", "--porcelain") == ""
         assert git(tree, "describe", "--tags") == "v1.2"
         commit(tree, **{"agent.py": "other"})
