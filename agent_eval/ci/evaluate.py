@@ -175,27 +175,6 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
             remedy=f"Leave out `{name}` here.",
             field=name,
         )
-    packs = _packs_of(run)
-    search = search_baselines(job, list(packs))
-    # What a reader may conclude: the author of a change can write its evidence, too.
-    search.warnings.append(
-        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
-        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
-        "agent really answered so is the word of the change's author."
-    )
-    read_history_of_main(job, search)
-    suites = []
-    for slug, pack in packs.items():
-        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
-        again = read_reruns(pack)
-        judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
-        suites.append(decide_on(job, judged, search, again))
-    search.warnings += unknown_cases(job, suites)
-    return Evaluation(suites=suites, search=search, archive=None)
-
-
-def _packs_of(run: EarlierRun) -> dict[str, Pack]:
-    """Read and check the evidence of a run; its packs by the slug of their dataset."""
     try:
         archive = run.fetch()
     except Skipped as why:
@@ -215,7 +194,23 @@ def _packs_of(run: EarlierRun) -> dict[str, Pack]:
             )
     if len(packs) > MAX_SUITES:
         raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
-    return dict(sorted(packs.items()))
+    packs = dict(sorted(packs.items()))
+    search = search_baselines(job, list(packs))
+    # What a reader may conclude: the author of a change can write its evidence, too.
+    search.warnings.append(
+        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
+        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
+        "agent really answered so is the word of the change's author."
+    )
+    read_history_of_main(job, search)
+    suites = []
+    for slug, pack in packs.items():
+        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
+        again = read_reruns(pack)
+        judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
+        suites.append(decide_on(job, judged, search, again))
+    search.warnings += unknown_cases(job, suites)
+    return Evaluation(suites=suites, search=search, archive=None)
 
 
 def read_history_of_main(job: JobContext, search: Search) -> None:

@@ -187,16 +187,13 @@ def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
     assert define(targets, ["s.json"], Versions(None)).targets == targets
 
 
-def test_a_file_that_is_no_suite_may_be_of_any_size_at_the_base(checkout: Checkout) -> None:
-    lock = " " * (2 << 20)
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO), package_json=lock)
-    checkout.commit(s_json=suite(ONE))
-    [found] = define(find_targets(["s.json"]), ["s.json"], checkout.at(tip)).redefinitions.values()
-    assert list(found.replaced) == ["two"]
-
-
-def test_a_large_suite_of_the_base_is_compared(checkout: Checkout) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, {**TWO, "input": "?" * (2 << 20)}))
+@pytest.mark.parametrize(
+    "files",
+    [{"package_json": " " * (2 << 20)}, {"s_json": suite(ONE, {**TWO, "input": "?" * (2 << 20)})}],
+    ids=["a file that is no suite", "a suite"],
+)
+def test_a_file_of_the_base_may_be_large(checkout: Checkout, files: dict[str, str]) -> None:
+    tip = checkout.commit(**{"agent_eval_yml": USUAL, "s_json": suite(ONE, TWO), **files})
     checkout.commit(s_json=suite(ONE))
     [found] = define(find_targets(["s.json"]), ["s.json"], checkout.at(tip)).redefinitions.values()
     assert list(found.replaced) == ["two"]
@@ -212,11 +209,6 @@ def test_a_suite_of_the_base_may_be_in_a_folder_and_is_none_where_it_is_a_link(
     monkeypatch.chdir(checkout.top / "b")
     defined = define(find_targets(["*.json"]), ["*.json", "../s.json"], checkout.at(tip))
     assert [list(found.replaced) for found in defined.redefinitions.values()] == [["two"]]
-
-
-def test_a_key_under_another_of_its_names_is_mains_too(checkout: Checkout) -> None:
-    main = {"agent_eval_yml": f"{USUAL}judges: policy\n", "gate_yml": ""}
-    assert held(checkout.change(main, agent_eval_yml=USUAL)).settings.judging.judges == ("policy",)
 
 
 def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout) -> None:
