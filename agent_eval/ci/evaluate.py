@@ -117,9 +117,10 @@ def evaluate(job: JobContext) -> Evaluation:
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
     """The commit that this one is held against: of a change its base, of a reviewed one its baseline's."""
-    place = job.place
-    if place is None or not place.is_reviewed:
-        return place.base if place is not None else None
+    if (place := job.place) is None:
+        return None
+    if not place.is_reviewed:
+        return place.base
     commit = next((row.origin.sha for row in search.baselines.values() if row.origin.sha), None)
     if commit is not None:
         with suppress(CommitUnknown):

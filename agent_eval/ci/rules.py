@@ -88,15 +88,8 @@ T = TypeVar("T")
 
 OF_THE_AGENT = frozenset(
     {
-        "agent",
-        "agent-command",
-        "agent-url",
-        "keep-agent-alive",
-        "repair-command",
-        "system-prompt",
-        "model",
-        "base-url",
-        "setup-command",
+        *("agent", "agent-command", "agent-url", "keep-agent-alive", "repair-command", "setup-command"),
+        *("system-prompt", "model", "base-url"),
     }
 )
 """Keys that a change states for itself: how its agent is built and run."""

@@ -129,10 +129,6 @@ class Commit(BaseModel):
     sha: str
 
 
-class _Pull(BaseModel):
-    head: Commit
-
-
 def connected(connect: Connector, address: str, token: str) -> RestApi:
     """Open GitHub's API at an https address."""
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
@@ -202,7 +198,7 @@ class PullRequestComments:
 
     def current_head(self) -> str | None:
         """The commit that the pull request points to now."""
-        return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
+        return self._api.get(PullRequest, f"{self._root}/pulls/{self._number}").head.sha
 
 
 def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:

@@ -73,6 +73,7 @@ def test_a_run_without_evidence_is_noted_and_one_whose_evidence_is_withheld_warn
     found = search(nothing, foreign, run(1, archive))
     assert (origins(found), found.looked_at) == ({"shop": 1}, 3)
     assert (found.notes, found.warnings) == (["Run 3 left nothing."], ["Run 2 is foreign."])
+    assert "does not verify and was not used" in search(run(4, b"no archive")).warnings[0]
     # A run that has none says nothing of whether there is a baseline.
     assert search(nothing).outage is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -86,7 +86,7 @@ class Job:
 def job_at(top: Path, head: str) -> Iterator[Job]:
     tip = tip_of({})
     check_out(top, head)
-    with PrivateClone.of(top, os.environ) as clone:
+    with closing(PrivateClone.of(top, os.environ)) as clone:
         refs = Refs(default_branch="main", target="main")
         yield Job(find_place(refs, clone, lambda _: tip, lambda _: []))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,8 @@ def top(tmp_path: Path, home: Path) -> Path:
     return tmp_path / "work" / "shop"
 
 
-def cloned(top: Path, remote: Remote | None = None) -> PrivateClone:
-    return PrivateClone.of(top, os.environ, remote)
+def cloned(top: Path, remote: Remote | None = None) -> closing[PrivateClone]:
+    return closing(PrivateClone.of(top, os.environ, remote))
 
 
 def history(top: Path) -> tuple[str, str, str]:

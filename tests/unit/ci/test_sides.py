@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     home.mkdir()
     base = commit(top, **{"agent.py": "base", "inner/agent.py": "inner", ".gitignore": "ignored\n*.log\n"})
     commit(top, **{"agent.py": "change"})
-    with PrivateClone.of(top, {"PATH": PATH, "HOME": str(home)}) as clone:
+    with closing(PrivateClone.of(top, {"PATH": PATH, "HOME": str(home)})) as clone:
         yield World(top, home, base, clone)
 
 

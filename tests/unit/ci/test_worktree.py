@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Tree:
 
 
 def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = None) -> Tree:
-    with PrivateClone.of(top, os.environ, remote) as clone:
+    with closing(PrivateClone.of(top, os.environ, remote)) as clone:
         tracked = check_out(clone, wanted or clone.head, clone.home / "tree")
         shutil.copytree(clone.home / "tree", tmp_path / "tree", symlinks=True)
         return Tree(tmp_path / "tree", tracked)
@@ -68,7 +69,7 @@ def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = 
 def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) -> None:
     head = commit(top, **{"agent.py": "agent"})
     git(top, "tag", "v1.2")
-    with PrivateClone.of(top, os.environ) as clone:
+    with closing(PrivateClone.of(top, os.environ)) as clone:
         clone.seal()
         tree = clone.home / "tree"
         check_out(clone, head, tree)
@@ -216,7 +217,7 @@ def test_what_git_lfs_made_of_a_file_is_taken(top: Path, tmp_path: Path) -> None
     (top / "model.bin").write_bytes(MODEL)
     head = commit(top)
     assert git(top, "cat-file", "blob", f"{head}:model.bin") + "\n" == pointer(MODEL)
-    with PrivateClone.of(top, os.environ) as clone:
+    with closing(PrivateClone.of(top, os.environ)) as clone:
         assert clone.edited() == []
     assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
 
