@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal
 
+from agent_eval.comparison.facts import trials_of
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event
 from agent_eval.contracts.suite import Case
@@ -21,7 +22,6 @@ from agent_eval.contracts.trace import ToolCall
 from agent_eval.contracts.verdict import TrialResultRow, VerdictRow
 from agent_eval.evidence.reader import Pack
 from agent_eval.exporters.answers import Answer, Times, answers_of, input_message
-from agent_eval.exporters.trials import trials_of
 from agent_eval.storage.json import dumps
 
 EVALUATION = "gen_ai.evaluation.result"
@@ -91,7 +91,7 @@ def exported_trials(pack: Pack) -> Iterator[ExportedTrial]:
     """Yield the spans and verdicts of every trial of a pack, in suite order."""
     for row in pack.results():
         case = Case.model_validate(pack.raw_trajectory(row["case_id"]), context=EARLIER)
-        for number, trial in trials_of(row):
+        for number, trial in enumerate(trials_of(row)):
             yield _Export(pack, case.of_trial(number), number).trial(trial)
 
 

@@ -20,14 +20,14 @@ from agent_eval.attestations.dsse import (
 )
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, SigningKey, read_public_key
-from agent_eval.attestations.predicates import (
+from agent_eval.attestations.statement import (
     GATE_FIELD,
+    Statement,
     check_result,
     gate_predicate,
     result_predicate,
     subjects_of,
 )
-from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import refuse_no_archive

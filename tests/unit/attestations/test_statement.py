@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agent_eval.attestations.predicates import (
+from agent_eval.attestations.statement import (
     check_result,
     gate_predicate,
     result_predicate,
