@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions
+from agent_eval.agents.base import Agent, AgentOptions, Tools
 from agent_eval.agents.cassette import Cassette
 from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.tools import CaseTools
 from agent_eval.config.assembly import recorded_fields
 from agent_eval.config.spec import AgentSpec, Judging, Limits, RunSpec
-from agent_eval.contracts import AgentDescription, ExecutionConfig, RunConfig
+from agent_eval.contracts import AgentDescription, Case, ExecutionConfig, RunConfig
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
@@ -42,7 +43,6 @@ from agent_eval.operations.agent_setup import (
     literal_secrets,
     redaction_of,
     simulation_for,
-    tools_of,
     with_key,
 )
 from agent_eval.operations.models import MODEL_JUDGE, ModelAccess, kept_replies, reuse_rulings
@@ -320,10 +320,16 @@ class _TrialSettings:
     run: str = field(default_factory=secrets.token_hex)
 
     def for_agent(self, agent: Agent, cassette: Cassette | None) -> TrialPlan:
+        strict, redacted = self.agent.strict_side_effects, redaction_of(self.redactor)
+
+        def tools(case: Case) -> Tools:
+            beyond = cassette.attempt(case.case_id) if cassette is not None else None
+            return CaseTools(case, strict=strict, beyond=beyond, redacted=redacted)
+
         return TrialPlan(
             agent=agent,
             judges=self.plan.load(),
-            tools=tools_of(self.agent, cassette, redaction_of(self.redactor)),
+            tools=tools,
             max_repairs=self.agent.max_repairs,
             attempt_limits=self.limits.attempt,
             limits=self.limits.trial,
