@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any
+from typing import Any, TypedDict
 
 from agent_eval.attestations.dsse import UntrustedPack, as_object, malformed, parsed
 from agent_eval.contracts import GateDecision, GateStatus, Outcome, RunConfig
@@ -43,19 +43,11 @@ _IMAGE = re.compile(r"@?sha256:([0-9a-f]{64})$")
 _WARNED = (Outcome.INCONCLUSIVE.value, Outcome.SKIPPED.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """An artifact, by its digest.
-
-    `digest` has lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
-    """
+class Subject(TypedDict):
+    """An artifact (a ResourceDescriptor), by its lower-case hexadecimal digests: `sha256`, `gitCommit`."""
 
     name: str
-    digest: Mapping[str, str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a ResourceDescriptor as JSON data."""
-        return {"name": self.name, "digest": dict(self.digest)}
+    digest: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ class Statement:
         return dumps(
             {
                 "_type": STATEMENT_TYPE,
-                "subject": [subject.to_json() for subject in self.subjects],
+                "subject": list(self.subjects),
                 "predicateType": self.predicate_type,
                 "predicate": dict(self.predicate),
             }
@@ -107,7 +99,7 @@ def _subject(value: object, source: str) -> Subject:
             raise malformed(source, f"the {algorithm[:40]} of a subject is not lower-case hexadecimal")
     if not digest:
         raise malformed(source, "a subject has no digest")
-    return Subject(name, digest)
+    return {"name": name, "digest": digest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +153,7 @@ def result_predicate(
     predicate: dict[str, Any] = {
         "result": "FAILED" if tests["failedTests"] else warned,
         "configuration": [
-            Subject(name, {"sha256": digest}).to_json()
+            {"name": name, "digest": {"sha256": digest}}
             for name, digest in digests.items()
             if digest is not None and _SHA256.fullmatch(digest)
         ],
@@ -214,13 +206,13 @@ def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: s
 
 def subjects_of(manifest_sha256: str, config: RunConfig) -> tuple[Subject, ...]:
     """Return what both statements are about: the manifest of a run, and the agent's commit and image."""
-    subjects = [Subject(SUBJECT, {"sha256": manifest_sha256})]
+    subjects: list[Subject] = [{"name": SUBJECT, "digest": {"sha256": manifest_sha256}}]
     commit = (config.git_commit or "").lower()
     if _COMMIT.fullmatch(commit):
-        subjects.append(Subject("agent", {"gitCommit": commit}))
+        subjects.append({"name": "agent", "digest": {"gitCommit": commit}})
     image = _IMAGE.search(config.container_image or "")
     if image is not None:
-        subjects.append(Subject("agent image", {"sha256": image[1]}))
+        subjects.append({"name": "agent image", "digest": {"sha256": image[1]}})
     return tuple(subjects)
 
 

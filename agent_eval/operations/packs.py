@@ -100,13 +100,13 @@ def paired(before: Pack, after: Pack) -> Pack:
     return before.under_names(names) if names else before
 
 
-def path_in_pack(run: Path, name: Path) -> Path:
+def path_in_pack(run: Path, name: Path, *, remedy: str = "Name the file with --out.") -> Path:
     """Return the default path of a file that is written into a pack; an archive has none."""
     if run.is_file():
         refuse_no_archive(run)
         raise UsageError(
             f"{run} is an archive, into which nothing can be written",
-            remedy="Name the file with --out.",
+            remedy=remedy,
             file=str(run),
         )
     return run / name
