@@ -22,8 +22,8 @@ from agent_eval.contracts.trials import (
 )
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import judge, refuse_unjudgeable
-from agent_eval.errors import NotEvaluable, NothingMeasured, UsageError
-from agent_eval.evidence.reader import open_pack, refuse_incomplete
+from agent_eval.errors import NotEvaluable, NothingMeasured
+from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.statistics import wilson
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.resume import LOOP_MODE
@@ -236,10 +236,7 @@ def check_agent(
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended the run early.
-        UsageError: An earlier check is to be resumed.
     """
-    if agent.resume:
-        raise UsageError("a check of stability is not resumed", remedy="Leave out --resume.", field="resume")
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
         run = RunSpec(
             suite=request.suite,
@@ -256,7 +253,6 @@ def check_agent(
                 remedy="Raise the limit, or ask for fewer runs.",
             )
         pack = open_pack(result.pack)
-        refuse_incomplete(pack.name, pack.manifest)
         refuse_unreachable(result.pack, result.summary, request.suite)
         refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
         trials = {
