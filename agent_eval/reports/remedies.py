@@ -58,7 +58,14 @@ def _when_failed(suite: SuiteReport) -> str:
         return "Find what takes longer or costs more, or change the limit in the policy."
     if suite.blocking:
         return "Fix the cases below."
-    return _about_limits(suite)
+    broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
+    waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
+    if waiting and not broken:
+        return f"Name a baseline, which {code(waiting[0])} is measured against, or leave that limit out."
+    limit = code(broken[0]) if broken else "the limit"
+    if suite.comparison is not None:
+        return f"Nothing got worse here: mend the cases below on main, or change {limit}."
+    return f"Fix the failing cases below, or change {limit}."
 
 
 def _about_cases(suite: SuiteReport) -> str:
@@ -83,18 +90,6 @@ def _about_cases(suite: SuiteReport) -> str:
     is_limit = all(cause.reason.is_of_amount for cause in suite.causes)
     intended = "Raise the limit" if is_limit else "Change what the case expects"
     return f"Fix {what}: what changed is below. Intended? {intended}, or have it waived."
-
-
-def _about_limits(suite: SuiteReport) -> str:
-    decision = suite.decision
-    broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
-    waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
-    if waiting and not broken:
-        return f"Name a baseline, which {code(waiting[0])} is measured against, or leave that limit out."
-    limit = code(broken[0]) if broken else "the limit"
-    if suite.comparison is not None:
-        return f"Nothing got worse here: mend the cases below on main, or change {limit}."
-    return f"Fix the failing cases below, or change {limit}."
 
 
 def _when_open(suite: SuiteReport) -> str:

@@ -17,7 +17,6 @@ from agent_eval.reports.terminal import (
     RED,
     WIDTH,
     YELLOW,
-    joined,
     painted,
     shown_name,
     wrapped,
@@ -70,7 +69,7 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
         lines += ["Regressed:", *_regressed(regressed, comparison)]
     if less_often := [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in fallen(comparison)]:
         lines += ["Pass less often:", *less_often[:CASES_SHOWN], *_more(less_often)]
-    return joined([*lines, f"Comparison: {shown_name(path, 1000)}"])
+    return "\n".join([*lines, f"Comparison: {shown_name(path, 1000)}"])
 
 
 def _more(listed: Sequence[object], what: str = "") -> list[str]:
@@ -140,7 +139,7 @@ def gate_text(
         ]
         lines += wrapped(counts, first="  -- ", rest="     ")
         lines += _findings([Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"])
-    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
+    return "\n".join([*lines, f"Decision: {shown_name(path, 1000)}"])
 
 
 def _ids(case_ids: Sequence[str]) -> str:

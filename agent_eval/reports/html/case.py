@@ -65,11 +65,20 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
     indices of the shown steps that a verdict rests on, `most` is what the step took that took most of all,
     to draw bars by.
     """
-    now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
-    case = evidence.case(line.case_id)
-    is_same = case is not None and before is not None and evidence.behaved_alike(line.case_id)
-    is_same = is_same and _verdicts(before) == _verdicts(now)
-    earlier = None if is_same else evidence.earlier_case(line.case_id)
+    sides_of = (evidence.before, evidence.now)
+    before, now = (side.results.get(line.case_id) for side in sides_of)
+    rows_before, rows_now = (side.index.get(line.case_id) for side in sides_of)
+    case = evidence.now.case(line.case_id)
+    is_same = (
+        case is not None
+        and before is not None
+        and rows_before is not None
+        and rows_now is not None
+        and rows_before["calls"] == rows_now["calls"]
+        and rows_before["output_digest"] == rows_now["output_digest"]
+        and _verdicts(before) == _verdicts(now)
+    )
+    earlier = None if is_same else evidence.before.case(line.case_id)
     same = "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
     notes = [same] if is_same else []
     stated, row = (case, now) if case is not None else (earlier, before)
@@ -98,7 +107,7 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         "sides": sides,
         "input": _input(stated, limits) if stated is not None else "",
         "expects": _expects(stated) if stated is not None else "",
-        "figures": list(_figures(evidence, line.case_id)),
+        "figures": list(_figures(rows_before or {}, rows_now or {})),
         "trials": (_letters(before), _letters(now)),
         "notes": notes,
         "linked": {number for judge in judges for number in judge.at if number in numbers},
@@ -186,11 +195,8 @@ def _expects(case: Case) -> str:
     return window(as_text(expected), limit=EXPECTED_LIMIT).text if expected else ""
 
 
-def _figures(evidence: SuiteEvidence, case_id: str) -> Iterator[tuple[str, str, str]]:
+def _figures(*both: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Write tokens, cost, latency and models, each with its name, before and now."""
-    both: list[Mapping[str, Any]] = [
-        rows.get(case_id) or {} for rows in (evidence.earlier_index, evidence.index)
-    ]
     for name, words in AMOUNTS.items():
         values = [row.get(name) for row in both]
         if values != [None, None]:

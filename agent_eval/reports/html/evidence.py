@@ -13,6 +13,32 @@ from agent_eval.storage.redaction import Redactor
 
 
 @dataclass(frozen=True)
+class PackSide:
+    """What a report reads of one pack; nothing where it is not at hand."""
+
+    pack: Pack | None
+    redactor: Redactor
+
+    @cached_property
+    def results(self) -> Mapping[str, CaseResultRow]:
+        """The result of every case."""
+        return self.pack.results_by_id() if self.pack is not None else {}
+
+    @cached_property
+    def index(self) -> Mapping[str, CaseIndexRow]:
+        """The row of the index of every case."""
+        return self.pack.index_by_id() if self.pack is not None else {}
+
+    def case(self, case_id: str) -> Case | None:
+        """Read a case with its trace; None where the pack does not have it."""
+        if self.pack is None or case_id not in self.results:
+            return None
+        case = self.pack.trajectory(case_id)
+        # Before texts are compared: a secret of which only a part differs would not be found later.
+        return without_secrets(case, self.redactor) if self.redactor else case
+
+
+@dataclass(frozen=True)
 class SuiteEvidence:
     """The two packs of a suite's report, as far as they are at hand.
 
@@ -27,46 +53,12 @@ class SuiteEvidence:
     place: str = ""
     redactor: Redactor = field(default_factory=lambda: Redactor([]))
 
-    def case(self, case_id: str) -> Case | None:
-        """Read a case with the candidate's trace; None where the candidate does not have it."""
-        return self._read(self.candidate, self.results, case_id)
-
-    def earlier_case(self, case_id: str) -> Case | None:
-        """Read a case with the baseline's trace; None where the baseline does not have it."""
-        return self._read(self.baseline, self.earlier_results, case_id)
+    @cached_property
+    def now(self) -> PackSide:
+        """The candidate's pack."""
+        return PackSide(self.candidate, self.redactor)
 
     @cached_property
-    def results(self) -> Mapping[str, CaseResultRow]:
-        """The candidate's result of every case."""
-        return self.candidate.results_by_id() if self.candidate is not None else {}
-
-    @cached_property
-    def earlier_results(self) -> Mapping[str, CaseResultRow]:
-        """The baseline's result of every case."""
-        return self.baseline.results_by_id() if self.baseline is not None else {}
-
-    @cached_property
-    def index(self) -> Mapping[str, CaseIndexRow]:
-        """The candidate's row of the index by case."""
-        return self.candidate.index_by_id() if self.candidate is not None else {}
-
-    @cached_property
-    def earlier_index(self) -> Mapping[str, CaseIndexRow]:
-        """The baseline's row of the index by case."""
-        return self.baseline.index_by_id() if self.baseline is not None else {}
-
-    def behaved_alike(self, case_id: str) -> bool:
-        """Whether calls and final output were the same in both runs."""
-        before, now = self.earlier_index.get(case_id), self.index.get(case_id)
-        if before is None or now is None:
-            return False
-        return before["calls"] == now["calls"] and before["output_digest"] == now["output_digest"]
-
-    def _read(self, pack: Pack | None, known: Mapping[str, CaseResultRow], case_id: str) -> Case | None:
-        if pack is None or case_id not in known:
-            return None
-        case = pack.trajectory(case_id)
-        if not self.redactor:
-            return case
-        # Before texts are compared: a secret of which only a part differs would not be found later.
-        return without_secrets(case, self.redactor)
+    def before(self) -> PackSide:
+        """The baseline's pack."""
+        return PackSide(self.baseline, self.redactor)

@@ -98,11 +98,11 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
     changes = _changes(suite)
     regressed = suite.comparison.case_regressions if suite.comparison is not None else ()
     regressions = {row.case_id: row for row in regressed}
-    results = evidence.results or {row["case_id"]: row for row in suite.failing}
+    results = evidence.now.results or {row["case_id"]: row for row in suite.failing}
     lines = []
     for case_id in dict.fromkeys([*results, *regressions, *changes]):
         row, regression = results.get(case_id), regressions.get(case_id)
-        earlier, index = evidence.earlier_results.get(case_id), evidence.index.get(case_id)
+        earlier, index = evidence.before.results.get(case_id), evidence.now.index.get(case_id)
         unchanged = AS_BEFORE if row is None or row["passed"] else FAILING
         now, before = (each["outcome"] if each is not None else "" for each in (row, earlier))
         if regression is not None:

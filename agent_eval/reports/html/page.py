@@ -161,7 +161,7 @@ class SuitePart:
 
     def has_more(self, line: CaseLine) -> bool:
         """Whether there is anything to show of a case beyond its row."""
-        known = (self.evidence.results, self.evidence.earlier_results)
+        known = (self.evidence.now.results, self.evidence.before.results)
         return line.regression is not None or any(line.case_id in each for each in known)
 
 

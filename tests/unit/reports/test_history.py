@@ -8,7 +8,7 @@ import pytest
 
 from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
-from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
+from agent_eval.reports.history import Series, cell, costs, latencies, placed, trend_words
 from agent_eval.reports.html.history import history_view
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport, SuiteHistory
@@ -76,11 +76,6 @@ def test_cost_is_summed_and_latency_is_a_median_where_they_are_known() -> None:
 )
 def test_a_cell_says_by_its_character_what_passed(passed: int, scored: int, character: str) -> None:
     assert cell(made_case("a", passed, scored)) == character
-
-
-def test_a_rate_has_its_interval() -> None:
-    case = board([made_run(number, {"a": (number > 1, 1)}) for number in range(20)][::-1]).cases[0]
-    assert rate_words(case) == "90% (70% to 97%)"
 
 
 def alternating(runs: int = 8):  # type: ignore[no-untyped-def]
