@@ -134,7 +134,6 @@ def behaviour_change(
 def _call_changes(
     before: CaseIndexRow, now: CaseIndexRow, traces: tuple[Trace, Trace] | None
 ) -> list[CallChange]:
-    """List every step from the calls before to those now."""
     old, new = (_arguments(before, traces[0]), _arguments(now, traces[1])) if traces else (None, None)
     sides = [[(tool, mark) for tool, mark in row["calls"]] for row in (before, now)]
     # Arguments are compared up to the number of steps that are listed; beyond it, digests are enough.

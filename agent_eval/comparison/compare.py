@@ -195,7 +195,6 @@ def _add_details(
     traces: Traces | None,
     most: int,
 ) -> None:
-    """Add how single cases behave otherwise, and what was said otherwise where their result changed."""
     baseline, candidate = runs
     with_traces = {row.case_id: None for row in comparison.case_regressions}
     for case_id in differing.ordered(with_traces)[:most]:
@@ -214,7 +213,6 @@ def _of_results(
     conditions: tuple[Compatibility, CaseSets],
     generated_at: str,
 ) -> Comparison:
-    """Make the comparison as far as it follows from outcomes and verdicts."""
     outcomes = [*pairs.values()]
     metrics, judges, balance = case_metrics(outcomes), judge_metrics(outcomes), Balance.of(outcomes)
     rows, clusters = case_regressions(pairs, *results), failure_clusters(pairs, *results)

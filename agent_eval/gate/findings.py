@@ -120,7 +120,7 @@ class Facts:
 
     @cached_property
     def open(self) -> list[str]:
-        """Sentences of everything that is not settled; of cases one for each reason, in the order of the table."""
+        """Sentences of everything that is not settled; of cases one for each reason, as in the table."""
         safety = []
         for case_id, judge_id in sorted(self.answer.open_safety):
             trials = [trial for row in self.reruns.safety if row.case_id == case_id for trial in row.change]
@@ -297,7 +297,6 @@ def _reason(reason: str) -> str:
 
 
 def _why_cut(facts: Facts) -> str:
-    """Why reruns are missing, as a clause."""
     return "; ".join(facts.reruns.altered.values()) or facts.reruns.cut or "it was not run again"
 
 
@@ -309,7 +308,6 @@ def _key_of_open(facts: Facts, name: str) -> str:
 
 
 def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
-    """Say of cases that are open for one reason why they are."""
     key, reruns, number = _key_of_open(facts, names[0]), facts.reruns, len(names)
     why, judge = _why_cut(facts), ""
     if key == "unjudged":

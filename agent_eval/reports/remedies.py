@@ -69,7 +69,6 @@ def _when_failed(suite: SuiteReport) -> str:
 
 
 def _about_cases(suite: SuiteReport) -> str:
-    """Say what to do about cases that got worse, by their causes."""
     if are_all_of(suite.causes, "service"):
         return "Check network, quotas and the machine, then run again."
     if are_all_of(suite.causes, "judge"):
@@ -93,7 +92,6 @@ def _about_cases(suite: SuiteReport) -> str:
 
 
 def _when_open(suite: SuiteReport) -> str:
-    """Choose the remedy by what keeps the answer open; the record of the reruns knows."""
     decision, reruns = suite.decision, suite.reruns
     if not decision.sentence:
         return ""  # an earlier version asked for what the gate no longer has

@@ -65,7 +65,6 @@ def run_text(
 
 
 def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) -> list[str]:
-    """Write a case that did not pass on one line with its reason, then its trajectory and its traceback."""
     from agent_eval.contracts.verdict import EXECUTION
 
     # A crash of the agent explains more than a judge's complaint of the missing output.
@@ -216,7 +215,6 @@ def progress_bar(progress: RunProgress, columns: int) -> str:
 
 
 def _state(progress: RunProgress, more: str) -> list[str]:
-    """Say how trials ended, what they cost, `more` where that is not all, and how much time is left."""
     parts = [f"{progress.passed:,} passed", f"{progress.failed:,} failed", count(progress.errors, "error")]
     if progress.retries:
         parts.append(count(progress.retries, "retry", "retries"))

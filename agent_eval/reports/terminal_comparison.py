@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from agent_eval.contracts import CaseRegression, Comparison, GateDecision, Metric, RunReference, Tally
 from agent_eval.reports.blocks import CRITERIA_SHOWN, pair
 from agent_eval.reports.counts import fallen, rates
-from agent_eval.reports.model import SuiteReport, undecided
-from agent_eval.reports.parts import Finding, State
+from agent_eval.reports.model import Finding, State, SuiteReport, undecided
 from agent_eval.reports.story import story_of
 from agent_eval.reports.suite import case_sets
 from agent_eval.reports.terminal import (
@@ -73,7 +72,6 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
 
 
 def _more(listed: Sequence[object], what: str = "") -> list[str]:
-    """Count those beyond what is shown."""
     more = len(listed) - CASES_SHOWN
     return [f"  and {more:,} more{what}"] if more > 0 else []
 

@@ -184,7 +184,6 @@ def _input(case: Case, limits: CaseLimits) -> str:
 
 
 def _expects(case: Case) -> str:
-    """Write what a case expects as JSON; empty for nothing."""
     expected = {
         name: value
         for name, value in definition_of(case.to_json()).items()
@@ -196,7 +195,6 @@ def _expects(case: Case) -> str:
 
 
 def _figures(*both: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Write tokens, cost, latency and models, each with its name, before and now."""
     for name, words in AMOUNTS.items():
         values = [row.get(name) for row in both]
         if values != [None, None]:

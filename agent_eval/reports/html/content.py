@@ -153,7 +153,6 @@ def _shared_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]
 
 
 def _pieces(parts: Iterable[tuple[bool, str]]) -> list[Piece]:
-    """Join neighbours of one kind, and drop empty ones."""
     joined: list[Piece] = []
     for differs, text in parts:
         if not text:

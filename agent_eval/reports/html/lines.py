@@ -135,7 +135,6 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
 
 
 def _changes(suite: SuiteReport) -> dict[str, str]:
-    """Say of each case that changed how it did."""
     comparison = suite.comparison
     if comparison is None:
         return {}
@@ -154,7 +153,6 @@ def _changes(suite: SuiteReport) -> dict[str, str]:
 
 
 def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:
-    """Name the judge that explains most, and its reason."""
     if row is not None and not row["passed"]:
         objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
         for verdict in sorted(objections, key=lambda verdict: verdict["judge_id"] != EXECUTION):

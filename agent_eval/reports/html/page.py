@@ -29,8 +29,7 @@ from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.layout import templates
-from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.parts import State, Story
+from agent_eval.reports.model import EvaluationReport, State, Story, SuiteReport
 from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 from agent_eval.text.numbers import count
@@ -319,13 +318,11 @@ def _environment() -> jinja2.Environment:
 
 
 def _cause_words(cause: Cause) -> Sentence:
-    """Write a cause in words, with a capital unless it begins with a name."""
     words = cause.words(code)
     return sentence(f"{words[:1].upper()}{words[1:]}")
 
 
 def _undecided(suite: SuiteReport) -> str:
-    """Say what two runs, or one, gave where nothing was decided on them."""
     if suite.comparison is None:
         return passing(suite.candidate.summary)
     overview = suite.comparison.overview
@@ -336,7 +333,6 @@ def _undecided(suite: SuiteReport) -> str:
 
 
 def _notices(suite: SuiteReport, story: Story) -> Iterable[str]:
-    """Say what changes how the figures are read, and what else a reader has to know."""
     if compared := facts.compared_with(suite, None):
         how = f" ({facts.how_found(suite.baseline)})" if suite.baseline is not None else ""
         yield f"Compared: {compared}{how}."

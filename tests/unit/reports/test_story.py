@@ -13,8 +13,7 @@ from agent_eval.contracts.gate import FigureChange, ReleaseAnswer, SafetyFinding
 from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns
 from agent_eval.contracts.verdict import row_fault
 from agent_eval.errors import Fault
-from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.parts import Story
+from agent_eval.reports.model import Story, SuiteReport
 from agent_eval.reports.story import clause, overall, rest_of, spending_text, story_of
 from agent_eval.reports.terminal_comparison import gate_text
 from tests.unit.reports import scenarios, situations
