@@ -11,13 +11,19 @@ import pytest
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.gate import FigureChange, ReleaseAnswer, SafetyFinding
 from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns
+from agent_eval.contracts.run import JudgeCounts, RunSummary
 from agent_eval.contracts.verdict import row_fault
 from agent_eval.errors import Fault
-from agent_eval.reports.model import Story, SuiteReport
+from agent_eval.reports.blocks import amount, pair, points
+from agent_eval.reports.comment import render_summary
+from agent_eval.reports.counts import expects_nothing, passing
+from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.model import EvaluationReport, Story, SuiteReport
 from agent_eval.reports.story import clause, overall, rest_of, spending_text, story_of
 from agent_eval.reports.terminal_comparison import gate_text
+from agent_eval.text.numbers import allowed, count, percent
 from tests.unit.reports import scenarios, situations
-from tests.unit.reports.scenarios import by_policy, judged
+from tests.unit.reports.scenarios import by_policy, judged, metric, run
 from tests.unit.reports.situations import SITUATIONS
 
 GONE = re.compile(
@@ -266,3 +272,122 @@ def test_new_rules_are_to_be_checked_by_whoever_reviews_them() -> None:
 )  # fmt: skip
 def test_a_heading_ends_with_a_clause_and_never_within_code(text: str, first: str, rest: str) -> None:
     assert (clause(text), rest_of(text)) == (first, rest)
+
+
+# A run that says nothing about the change: every report says that, and nothing else about the change.
+
+
+OF_THE_CHANGE = re.compile(r"regress|got worse|Here again|[Nn]ot settled|broke")
+"""What would say something about the change."""
+WHY = "8 of 30 trials were lost to a judge, the first with: 503. Run it again."
+
+
+def lost_judge() -> EvaluationReport:
+    """Twelve of thirty cases fail that passed, and of eight others the judge could not be reached."""
+    before = [situations.order(number) for number in range(30)]
+    now = [*map(situations.other_words, range(12)), *before[12:]]
+    lost = {f"order-{number:03}": situations.unreachable(number) for number in range(20, 28)}
+    decision = scenarios.by_policy(
+        GateStatus.INCONCLUSIVE,
+        "12 cases broke.",
+        cases=[scenarios.judged("order-000", "broke", "20/20 0/1 8/8 0/8")],
+        not_evaluated=[WHY],
+    )
+    suite = situations.decided(before, now, decision, results={"candidate": lost})
+    return situations.report(suite, not_evaluated=WHY)
+
+
+def top_of(page: str) -> str:
+    return page[page.index("<h1") : page.index('class="filter')]
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        scenarios.comment,
+        lambda report: render_summary(report, limit=100_000),
+        lambda report: gate_text(report.suites[0].decision, "d.json"),
+        lambda report: (
+            render_html(HtmlReport(report=report)).partition('class="lines')[0].partition("<h1")[2]
+        ),
+    ],
+    ids=["comment", "summary", "gate", "page"],
+)
+def test_a_run_that_says_nothing_is_shown_without_what_would_say_something(rendered) -> None:  # type: ignore[no-untyped-def]
+    text = rendered(lost_judge())
+    assert "gave no verdict" in text.replace("\n  ", " ") or "lost to a judge" in text.replace("\n  ", " ")
+    assert not OF_THE_CHANGE.search(text)
+    assert "✅" not in text.splitlines()[0]
+
+
+def test_the_comment_still_lists_the_cases_that_do_not_pass_and_why() -> None:
+    text = scenarios.comment(lost_judge())
+    assert text.splitlines()[2].startswith(
+        "## 🛑 Not evaluated: judge `llm` gave no verdict in 8 of 30 cases"
+    )
+    to_do = "Check the judge's code, or its model's key, address and quota; then run the job again."
+    assert f"> **To do:** {to_do}" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ❌ ")]
+    assert rows[0].endswith("and 4 more | judge `llm` failed | error | passed |")
+    assert rows[1].endswith("and 8 more | the answer does not match a pattern | failed | passed |")
+    assert "the judge's model answered 503 three times" in text
+
+
+def test_of_several_suites_only_the_one_that_says_nothing_is_without_a_decision() -> None:
+    lost = lost_judge()
+    other = situations.regressions().suites[0]
+    both = replace(lost, suites=[replace(lost.suites[0], slug="lost"), replace(other, slug="shop")])
+    text = scenarios.comment(both)
+    assert "### 🛑 `lost`: Not evaluated: judge `llm` gave no verdict" in text
+    assert "### ❌ `shop`: 3 of 120 cases regressed; 35 more newly fail" in text
+
+
+# Numbers in words.
+
+
+def test_cases_that_were_not_judged_are_counted_apart():
+    summary = run("candidate", 10, 1, error_cases=2, inconclusive_cases=1, skipped_cases=3).summary
+    assert passing(summary) == (
+        "1 of 10 cases passed (10.0%); 2 could not be judged; 1 inconclusive; 3 without anything to judge."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (0.875, "87.5%"),
+        (0.9999, "99.99%"),
+        (0.00001, "0.001%"),
+        (0.99999999, "over 99.9999%"),
+        (1e-9, "under 0.0001%"),
+        (None, "–"),
+    ],
+)
+def test_percent__all_and_none_are_exact(share, shown):
+    assert percent(share) == shown
+
+
+def test_two_rates_that_differ_never_look_the_same():
+    assert pair(metric("pass_rate", 0.9001, 0.9)) == ("90.01%", "90.00%", "−0.01 pts")
+    assert pair(metric("pass_rate", 0.92, 0.875)) == ("92.0%", "87.5%", "−4.5 pts")
+    assert pair(metric("pass_rate", None, 0.875)) == ("–", "87.5%", "–")
+    assert pair(metric("pass_rate", 0.5, 0.5)) == ("50.0%", "50.0%", "±0 pts")
+
+
+def test_figures_have_units():
+    assert points(0.045) == "+4.5 pts"
+    assert (allowed(0.9), allowed(0.025)) == ("90%", "2.5%")
+    assert (count(1, "case"), count(12_000, "case")) == ("1 case", "12,000 cases")
+    assert (amount("cost_usd", 0.0021), amount("total_cost_usd", 12)) == ("0.0021 USD", "12.00 USD")
+    assert (amount("latency_ms", 900), amount("latency_ms", 1500)) == ("900 ms", "1.5 s")
+    assert (amount("input_tokens", 1200), amount("cost_usd", None)) == ("1,200", "unknown")
+
+
+@pytest.mark.parametrize(("errors", "expected"), [(0, True), (1, True), (2, False)])
+def test_where_every_case_is_an_error_nothing_is_known_of_what_is_expected(errors, expected):
+    judges = {"execution": JudgeCounts(error=errors, skipped=2 - errors), "strict": JudgeCounts(skipped=2)}
+    judges["replay_contract"] = JudgeCounts(passed=2 - errors, error=errors)
+    summary = RunSummary.model_construct(judge_counts=judges, total_cases=2, error_cases=errors)
+    assert expects_nothing(summary) is expected
