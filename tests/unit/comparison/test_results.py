@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.facts import case_outcome, case_policies, cut, regression_key
+from agent_eval.comparison.facts import case_outcome, case_policies, regression_key
 from agent_eval.comparison.results import (
     TOP_JUDGES,
     Balance,
@@ -117,37 +117,27 @@ def test_the_metrics_of_a_run_are_called_as_documented() -> None:
         assert {key: metric.name for key, metric in metrics.items()} == {name: name for name in names}
 
 
-@pytest.mark.parametrize(
-    ("found", "risk"),
-    [
-        (balance(0), "high"), (balance(1), "low"), (balance(100, regressed=1), "medium"),
-        (balance(100, regressed=1, hard=1), "high"), (balance(100, regressed=1, hard=-1), "medium"),
-        (balance(100, regressed=4, fewer=4), "medium"), (balance(100, regressed=5, fewer=5), "high"),
-        (balance(100, fewer=-5), "low"),
-    ],
-)  # fmt: skip
-def test_risk_is_high_for_hard_fails_few_passes_and_nothing_compared(found: Balance, risk: str) -> None:
-    assert risk_level(found) == risk
+LEVELS = [
+    (balance(0), "high", 100.0, "critical"), (balance(1), "low", 0.0, "low"),
+    (balance(100, regressed=1), "medium", 0.5, "medium"),
+    (balance(100, regressed=1, hard=1), "high", 3.0, "high"),
+    (balance(100, regressed=1, hard=-1), "medium", 0.5, "medium"),
+    (balance(100, regressed=1, fewer=-3, hard=-2), "medium", 0.5, "medium"),
+    (balance(100, regressed=4, fewer=4), "medium", 12.0, "medium"),
+    (balance(100, regressed=5, fewer=5), "high", 15.0, "medium"),
+    (balance(100, fewer=-5), "low", 0.0, "low"), (balance(100, fewer=8), "high", 20.0, "high"),
+    (balance(1000, regressed=1, fewer=79), "high", 19.8, "medium"),
+    (balance(100, fewer=20), "high", 50.0, "critical"), (balance(1000, fewer=199), "high", 49.8, "high"),
+    (balance(10, regressed=10, fewer=10, hard=10), "high", 100.0, "critical"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "score", "level"),
-    [
-        (balance(0), 100.0, "critical"),
-        (balance(1), 0.0, "low"),
-        (balance(100, regressed=1), 0.5, "medium"),
-        (balance(100, regressed=1, hard=1), 3.0, "high"),
-        (balance(100, regressed=1, fewer=-3, hard=-2), 0.5, "medium"),
-        (balance(100, fewer=8), 20.0, "high"),
-        (balance(1000, regressed=1, fewer=79), 19.8, "medium"),
-        (balance(100, fewer=20), 50.0, "critical"),
-        (balance(1000, fewer=199), 49.8, "high"),
-        (balance(10, regressed=10, fewer=10, hard=10), 100.0, "critical"),
-    ],
-)
-def test_impact_is_of_losses_and_gains_take_nothing_off(found: Balance, score: float, level: str) -> None:
+@pytest.mark.parametrize(("found", "risk", "score", "level"), LEVELS)
+def test_risk_and_impact_are_of_losses_and_gains_take_nothing_off(
+    found: Balance, risk: str, score: float, level: str
+) -> None:
     impact = release_impact(found)
-    assert (impact.impact_score, impact.impact_level) == (score, level)
+    assert (risk_level(found), impact.impact_score, impact.impact_level) == (risk, score, level)
 
 
 def test_each_level_of_impact_recommends_something_else() -> None:
@@ -286,11 +276,6 @@ def test_the_reference_of_a_run_carries_what_decisions_need_of_it() -> None:
     assert (reference.started_at, reference.damaged_records) == ("2026-01-01T00:00:00+00:00", 3)
     assert reference.summary == run.summary
     assert view({"a": "passed"}).reference().damaged_records == 0
-
-
-def test_a_text_is_cut_to_its_limit_with_an_ellipsis() -> None:
-    assert cut("abcd", 4) == "abcd"
-    assert cut("abcde", 4) == "abc…"
 
 
 def test_a_case_without_a_stated_policy_needs_all_of_its_trials_and_a_single_trial_has_none() -> None:

@@ -86,6 +86,8 @@ def test_cost_is_said_only_where_a_test_says_so() -> None:
 
 
 CASE = judged("a", "open", "20/20 0/1 0/8 0/8", "It is open.")
+NEVER_RUN = judged("a", "open", "20/20 0/1", "It is open.")
+UNSAFE = SafetyFinding(case_id="a", judge_id="tool_abuse", answer="open", reason="It cannot tell.")
 NEVER_AGAIN = "Look at what the case does now: it never passed here. To settle it, "
 TIME = "the time of the run was used up"
 
@@ -94,47 +96,51 @@ def beside(**more: object) -> Reruns:
     return Reruns(base_runs="beside", **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("reruns", "to_do"),
-    [
-        (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
-        (Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}), "Take what Python compiled"),
-        (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
-        (beside(cut=TIME), f"{NEVER_AGAIN}raise `limits.run.seconds`"),
-        (beside(cut="the money of the run was used up"), f"{NEVER_AGAIN}raise `limits.run.cost_usd`"),
-        (beside(cut="no trial could be run"), f"{NEVER_AGAIN}run the job again."),
-        (Reruns(base_runs="none"), "Set `base-agent`"),
-        (beside(), "Run the job again."),
-        (beside(cases=[CaseReruns(case_id="a")]), "Run main again, then this change"),
-        (None, "Run main again, then this change"),
-    ],
-    ids=["altered", "compiled", "no-set-up", "time", "money", "cut", "no-base", "left", "both", "unknown"],
-)
-def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
-    told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
-    assert told.to_do.startswith(to_do)
+# What is open, the record of the reruns, and what to do about it; with a sentence that says that itself.
+TO_DO: dict[str, tuple[dict[str, Any], Reruns | None, str]] = {
+    "altered": ({"cases": [CASE]}, Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
+    "compiled": (
+        {"cases": [CASE]}, Reruns(altered={"change": "the agent altered `a/__pycache__/b.pyc`"}),
+        "Take what Python compiled",
+    ),
+    "no set-up": (
+        {"cases": [CASE]}, Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs",
+    ),
+    "time": ({"cases": [CASE]}, beside(cut=TIME), f"{NEVER_AGAIN}raise `limits.run.seconds`"),
+    "money": (
+        {"cases": [CASE]}, beside(cut="the money of the run was used up"),
+        f"{NEVER_AGAIN}raise `limits.run.cost_usd`",
+    ),
+    "cut": ({"cases": [CASE]}, beside(cut="no trial could be run"), f"{NEVER_AGAIN}run the job again."),
+    "not run again": (
+        {"cases": [NEVER_RUN]}, beside(cut=TIME), "Raise `limits.run.seconds`, or run the job again.",
+    ),
+    "no base": ({"cases": [CASE]}, Reruns(base_runs="none"), "Set `base-agent`"),
+    "left": ({"cases": [CASE]}, beside(), "Run the job again."),
+    "both": ({"cases": [CASE]}, beside(cases=[CaseReruns(case_id="a")]), "Run main again, then this change"),
+    "unknown": ({"cases": [CASE]}, None, "Run main again, then this change"),
+    "a safety judge cannot tell": (
+        {"safety": [UNSAFE]}, None,
+        "Make `tool_abuse` able to judge what the agent did, then run the job again.",
+    ),
+    "defined otherwise": (
+        {}, None, "Read the cases named here: who merges this accepts what it expects of them.",
+    ),
+}  # fmt: skip
 
 
-UNSAFE = SafetyFinding(case_id="a", judge_id="tool_abuse", answer="open", reason="It cannot tell.")
-
-
-@pytest.mark.parametrize(
-    ("sentence", "facts", "reruns", "to_do"),
-    [
-        ("`a` is open.", {"cases": [judged("a", "open", "20/20 0/1", "It is open.")]}, beside(cut=TIME),
-         "Raise `limits.run.seconds`, or run the job again."),
-        ("`a` never passed again here; the base fails it too. Run main again.", {"cases": [CASE]}, None, ""),
-        ("Open.", {"safety": [UNSAFE]}, None,
-         "Make `tool_abuse` able to judge what the agent did, then run the job again."),
-        ("`a` passes only by what this change expects of it.", {}, None,
-         "Read the cases named here: who merges this accepts what it expects of them."),
-    ],
-    ids=["not run again", "the sentence says it", "a safety judge cannot tell", "defined otherwise"],
-)  # fmt: skip
-def test_what_else_keeps_a_decision_open_has_its_own_remedy(
-    sentence: str, facts: dict[str, Any], reruns: Reruns | None, to_do: str
+@pytest.mark.parametrize(("facts", "reruns", "to_do"), TO_DO.values(), ids=TO_DO)
+def test_what_to_do_goes_by_what_keeps_a_decision_open(
+    facts: dict[str, Any], reruns: Reruns | None, to_do: str
 ) -> None:
-    assert story(by_policy(GateStatus.INCONCLUSIVE, sentence, **facts), reruns=reruns).to_do == to_do
+    assert story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", **facts), reruns=reruns).to_do.startswith(
+        to_do
+    )
+
+
+def test_what_the_sentence_says_already_is_not_said_again() -> None:
+    sentence = "`a` never passed again here; the base fails it too. Run main again."
+    assert story(by_policy(GateStatus.INCONCLUSIVE, sentence, cases=[CASE])).to_do == ""
 
 
 def test_cases_that_pass_again_do_not_count_as_worse() -> None:
@@ -213,9 +219,7 @@ def test_where_the_base_crashes_too_nothing_is_said_of_the_change() -> None:
 def test_what_main_did_before_is_said_of_a_case_that_the_base_did_not_run_here() -> None:
     before, now = ([make(number) for number in range(2)] for make in (situations.order, situations.crashed))
     decision = by_policy(GateStatus.INCONCLUSIVE, "Open.", not_evaluated=["Nothing was judged."])
-    reruns = Reruns(
-        base_runs="beside", cases=[CaseReruns(case_id="order-000", base=[Rerun(result="failed")])]
-    )
+    reruns = beside(cases=[CaseReruns(case_id="order-000", base=[Rerun(result="failed")])])
     told = story_of(situations.decided(before, now, decision, reruns=reruns), is_evaluated=False)
     assert [(group.now, group.main) for group in told.groups] == [("error", "passed before")]
 
@@ -297,10 +301,6 @@ def lost_judge() -> EvaluationReport:
     return situations.report(suite, not_evaluated=WHY)
 
 
-def top_of(page: str) -> str:
-    return page[page.index("<h1") : page.index('class="filter')]
-
-
 @pytest.mark.parametrize(
     "rendered",
     [
@@ -355,16 +355,10 @@ def test_cases_that_were_not_judged_are_counted_apart():
 @pytest.mark.parametrize(
     ("share", "shown"),
     [
-        (0.0, "0%"),
-        (1.0, "100%"),
-        (0.875, "87.5%"),
-        (0.9999, "99.99%"),
-        (0.00001, "0.001%"),
-        (0.99999999, "over 99.9999%"),
-        (1e-9, "under 0.0001%"),
-        (None, "–"),
+        (0.0, "0%"), (1.0, "100%"), (0.875, "87.5%"), (0.9999, "99.99%"), (0.00001, "0.001%"), (None, "–"),
+        (0.99999999, "over 99.9999%"), (1e-9, "under 0.0001%"),
     ],
-)
+)  # fmt: skip
 def test_percent__all_and_none_are_exact(share, shown):
     assert percent(share) == shown
 
