@@ -99,7 +99,8 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         )
         sides = [("Candidate" if case is not None else "Baseline") if line.change else "Run"]
     rows = [step for turn in turns for step in turn.rows]
-    numbers = {step.candidate.number for step in rows if step.candidate is not None}
+    numbers = {step.candidate.event.idx for step in rows if step.candidate is not None}
+    cells = [cell for step in rows for cell in step.cells]
     return {
         "judges": judges,
         "criteria": list(_criteria(now, before)),
@@ -112,8 +113,8 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         "notes": notes,
         "linked": {number for judge in judges for number in judge.at if number in numbers},
         "most": {
-            name: max((getattr(cell, name) or 0 for step in rows for cell in step.cells), default=0)
-            for name in ("latency", "tokens")
+            "latency": max((cell.event.latency_ms or 0 for cell in cells), default=0),
+            "tokens": max((cell.tokens or 0 for cell in cells), default=0),
         },
     }
 

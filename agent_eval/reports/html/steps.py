@@ -43,11 +43,6 @@ class StepCell:
     verdicts: Sequence[StepNote] = ()
 
     @property
-    def number(self) -> int:
-        """Index of the event in its trace."""
-        return self.event.idx
-
-    @property
     def title(self) -> str:
         """Who does what: `agent calls refund`."""
         event = self.event
@@ -77,11 +72,6 @@ class StepCell:
             yield count(round(event.usage.output_tokens), "output token")
         if event.stop is not None:
             yield f"stopped: {one_line(event.stop[1], limit=NAME_LIMIT)}"
-
-    @property
-    def latency(self) -> float | None:
-        """Milliseconds; None where the event records none."""
-        return self.event.latency_ms
 
     @property
     def tokens(self) -> float | None:

@@ -10,7 +10,7 @@ from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, trend_words
 from agent_eval.reports.html.history import history_view
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport, SuiteHistory
 from agent_eval.reports.terminal_history import history_text
 from tests.unit.history.made import made_case, made_run
@@ -122,7 +122,7 @@ def test_points_have_dates_and_commits_and_lead_to_their_runs() -> None:
     runs[3] = made_run(3, {"a": (1, 1)}, run_url="javascript:alert(1)")
     history = SuiteHistory(own=runs[8], earlier=runs[7::-1])
     suite = replace(scenarios.regressed_suite(), history=history)
-    page = render_html(HtmlReport(report=EvaluationReport(title="t", suites=[suite])))
+    page = render_html(EvaluationReport(title="t", suites=[suite]))
     chart = parsed(page).all("svg")[0]
     led = [address.format(number) for number in range(9) if number != 3]
     assert [link.attributes["href"] for link in chart.all("a")] == led

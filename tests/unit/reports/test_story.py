@@ -17,7 +17,7 @@ from agent_eval.errors import Fault
 from agent_eval.reports.blocks import amount, pair, points
 from agent_eval.reports.comment import render_summary
 from agent_eval.reports.counts import expects_nothing, passing
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport, Story, SuiteReport
 from agent_eval.reports.story import clause, overall, rest_of, spending_text, story_of
 from agent_eval.reports.terminal_comparison import gate_text
@@ -307,9 +307,7 @@ def lost_judge() -> EvaluationReport:
         scenarios.comment,
         lambda report: render_summary(report, limit=100_000),
         lambda report: gate_text(report.suites[0].decision, "d.json"),
-        lambda report: (
-            render_html(HtmlReport(report=report)).partition('class="lines')[0].partition("<h1")[2]
-        ),
+        lambda report: render_html(report).partition('class="lines')[0].partition("<h1")[2],
     ],
     ids=["comment", "summary", "gate", "page"],
 )

@@ -24,7 +24,7 @@ def called(idx: int, tool: str, **arguments: Any) -> dict[str, Any]:
 def kinds(before: TraceSide, now: TraceSide, *, most: int = 100) -> list[tuple[str, int | None, int | None]]:
     """Kind of each row, and the numbers of its events."""
     return [
-        (row.kind, row.baseline and row.baseline.number, row.candidate and row.candidate.number)
+        (row.kind, row.baseline and row.baseline.event.idx, row.candidate and row.candidate.event.idx)
         for turn in aligned_steps(before, now, limit=1_000, most=most)
         for row in turn.rows
     ]
