@@ -128,13 +128,22 @@ class Facts:
             key = "safety-open" if untold else "safety-not-rerun"
             why = _reason(untold[-1]) if untold else _why_cut(self)
             safety.append(say(key, judge=quoted(judge_id), case=quoted(case_id), why=why))
+        redefined = self.redefined
+        only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
+        by_main = [say("only-by-change", len(only), cases=listed(only))] if only else []
+        states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
+        for state, key in states.items():
+            for does, is_removed in (("removes", True), ("alters", False)):
+                if names := redefined.named(state, removed=is_removed):
+                    by_main.append(say(key, len(names), cases=listed(names), does=does))
         by_key: dict[str, list[str]] = {}
         for name in self.answer.open:
             by_key.setdefault(_key_of_open(self, name), []).append(name)
         return [
             *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
             *([] if self.question.cases else [say("nothing-left")]),
-            *_redefined(self.redefined),
+            *by_main,
+            *([say("more-help")] if redefined.more_help else []),
             *safety,
             *(_open_sentence(self, by_key[key]) for key in SENTENCES if key in by_key),
             *([self.suite.reason] if self.suite is not None and self.suite.answer == "open" else []),
@@ -277,19 +286,6 @@ def _broke(facts: Facts) -> str:
         return say("broke", len(names), cases=f"{listed(names)} each {next(iter(counts))}")
     each = ", ".join(f"{quoted(name)} {counted}" for counted, alike in counts.items() for name in alike)
     return say("broke", len(names), cases=each + (", …" if len(names) > NAMED else ""))
-
-
-def _redefined(redefined: Redefined) -> list[str]:
-    sentences = []
-    only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
-    if only:
-        sentences.append(say("only-by-change", len(only), cases=listed(only)))
-    states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
-    for state, key in states.items():
-        for does, is_removed in (("removes", True), ("alters", False)):
-            if names := redefined.named(state, removed=is_removed):
-                sentences.append(say(key, len(names), cases=listed(names), does=does))
-    return [*sentences, say("more-help")] if redefined.more_help else sentences
 
 
 def _reason(reason: str) -> str:

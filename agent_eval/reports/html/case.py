@@ -11,7 +11,6 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.content import as_text, window
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import QUIET, CaseLine
 from agent_eval.reports.html.steps import (
@@ -20,8 +19,10 @@ from agent_eval.reports.html.steps import (
     StepTurn,
     TraceSide,
     aligned_steps,
+    as_text,
     differing_first,
     single_steps,
+    window,
 )
 from agent_eval.text.escape import one_line
 
@@ -65,19 +66,21 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
     indices of the shown steps that a verdict rests on, `most` is what the step took that took most of all,
     to draw bars by.
     """
-    sides_of = (evidence.before, evidence.now)
-    before, now = (side.results.get(line.case_id) for side in sides_of)
-    rows_before, rows_now = (side.index.get(line.case_id) for side in sides_of)
+    packs = (evidence.before, evidence.now)
+    results = [pack.results.get(line.case_id) for pack in packs]
+    index = [pack.index.get(line.case_id) for pack in packs]
+    behaved = [
+        (
+            facts["calls"],
+            facts["output_digest"],
+            [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in result["verdicts"]],
+        )
+        for facts, result in zip(index, results, strict=True)
+        if facts is not None and result is not None
+    ]
+    before, now = results
     case = evidence.now.case(line.case_id)
-    is_same = (
-        case is not None
-        and before is not None
-        and rows_before is not None
-        and rows_now is not None
-        and rows_before["calls"] == rows_now["calls"]
-        and rows_before["output_digest"] == rows_now["output_digest"]
-        and _verdicts(before) == _verdicts(now)
-    )
+    is_same = case is not None and len(behaved) == 2 and behaved[0] == behaved[1]
     earlier = None if is_same else evidence.before.case(line.case_id)
     same = "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
     notes = [same] if is_same else []
@@ -108,7 +111,7 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         "sides": sides,
         "input": _input(stated, limits) if stated is not None else "",
         "expects": _expects(stated) if stated is not None else "",
-        "figures": list(_figures(rows_before or {}, rows_now or {})),
+        "figures": list(_figures(*(facts or {} for facts in index))),
         "trials": (_letters(before), _letters(now)),
         "notes": notes,
         "linked": {number for judge in judges for number in judge.at if number in numbers},
@@ -117,11 +120,6 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
             "tokens": max((cell.tokens or 0 for cell in cells), default=0),
         },
     }
-
-
-def _verdicts(row: CaseResultRow | None) -> list[tuple[str, str, str]]:
-    verdicts = row["verdicts"] if row is not None else ()
-    return [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in verdicts]
 
 
 def _notes(case: Case, row: CaseResultRow | None) -> Notes:

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.contracts import Event, Trace
-from agent_eval.reports.html.content import marked, windows
-from agent_eval.reports.html.steps import StepNote, TraceSide, aligned_steps, single_steps
+from agent_eval.reports.html.steps import StepNote, TraceSide, aligned_steps, marked, single_steps, windows
 from tests.extent import examples
 from tests.factories import make_event
 
