@@ -17,7 +17,7 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.run import run_suite
-from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.lines import SuiteEvidence
 from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteHistory, SuiteReport
 from tests.browser import chromium

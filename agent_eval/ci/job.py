@@ -275,7 +275,7 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     """
     settings, suites = job.settings, evaluation.suites
     # Templates and their engine take a moment to load; where nothing can be evaluated they are not needed.
-    from agent_eval.reports.html.evidence import SuiteEvidence
+    from agent_eval.reports.html.lines import SuiteEvidence
     from agent_eval.reports.html.page import render_html
 
     evidence = {

@@ -104,7 +104,7 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
 
 def _page(material: ReportMaterial, title: str) -> str:
     from agent_eval import __version__
-    from agent_eval.reports.html.evidence import SuiteEvidence
+    from agent_eval.reports.html.lines import SuiteEvidence
     from agent_eval.reports.html.page import render_html
     from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_eval.evidence.reader import Pack
-from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.lines import SuiteEvidence
 from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport
 from tests.browser import Browser, chromium

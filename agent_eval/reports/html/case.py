@@ -11,8 +11,7 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.lines import QUIET, CaseLine
+from agent_eval.reports.html.lines import QUIET, CaseLine, SuiteEvidence
 from agent_eval.reports.html.steps import (
     Notes,
     StepNote,

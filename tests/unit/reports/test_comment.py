@@ -265,14 +265,11 @@ def test_a_command_is_shown_whole_or_not_at_all():
     assert text.count("The command that repeats it is too long to be shown") == 1
 
 
-def test_a_case_with_many_judges_names_a_few():
+def test_a_case_with_many_judges_names_a_few_and_those_that_say_the_same_once():
     lines = comment_with_judges(*(judge(judge_id=f"judge-{n}", reason=f"reason {n}") for n in range(12)))
     assert "- ❌ `judge-2`: `reason 2`" in lines
     assert not any("reason 3" in line for line in lines)
     assert "- and `judge-3`, `judge-4`, `judge-5`, `judge-6`, and 5 more" in lines
-
-
-def test_judges_that_say_the_same_are_one_line():
     lines = comment_with_judges(*(judge(judge_id=f"judge-{number}") for number in range(4)))
     same = "`judge-0`, `judge-1`, `judge-2`, `judge-3`"
     assert f"- ❌ {same}: `forbidden tool escalate was called (event 5)`" in lines

@@ -16,7 +16,7 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import view
-from agent_eval.reports.html.evidence import SuiteEvidence
+from agent_eval.reports.html.lines import SuiteEvidence
 from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from tests.factories import make_case, make_config, make_event, make_pack, make_result
