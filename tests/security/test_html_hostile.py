@@ -24,7 +24,6 @@ from tests.factories import make_config, make_event, make_pack
 from tests.security.hostile_strings import HOSTILE
 from tests.unit.comparison.views import result
 from tests.unit.reports.html.pages import Element, packed_cases, parsed, suite_of
-from tests.unit.reports.scenarios import judged
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "script", "body", "header", "h1", "h2", "h3", "h4", "p"),
@@ -89,9 +88,8 @@ def page_of(folder: Path, texts: list[str], *, everywhere: str) -> str:
     excuse: dict[str, Any] = {"waiver_id": everywhere, "expires_at": everywhere, "case_ids": [everywhere]}
     stated = {name: [everywhere] for name in ("quarantined_case_ids", "failures", "explanation")}
     waivers = [AppliedWaiver(approved_by=everywhere, reason=everywhere, **excuse)]
-    rerun = [judged(everywhere, "open", "20/20 0/1 0/8 0/8", everywhere)]
     decision = suite.decision.model_copy(
-        update={**stated, "waivers": waivers, "expired": [ExpiredExcuse(**excuse)], "cases": rerun}
+        update={**stated, "waivers": waivers, "expired": [ExpiredExcuse(**excuse)]}
     )
     places = dict.fromkeys(("slug", "suite_path", "baseline_note"), everywhere)
     return render_html(

@@ -29,7 +29,7 @@ from tests.unit.reports.html.pages import (
     small_packs,
     suite_of,
 )
-from tests.unit.reports.scenarios import by_policy
+from tests.unit.reports.scenarios import by_policy, judged
 from tests.unit.reports.situations import conversation
 
 
@@ -167,6 +167,17 @@ def test_cases_that_newly_fail_are_a_table_with_their_counts() -> None:
     assert rows["order-000"][:5] == ["✓ passing again", "17/20", "0/1", "3/3", "3/3"]
     assert rows["order-002"][0] == "– failing on main too"
     assert "Reruns took 26 trials, 3 min, 0.21 USD." in page
+
+
+def test_the_name_of_a_case_that_was_run_again_is_text() -> None:
+    hostile = "<img src=x>"
+    [found] = situations.unsettled_cases().suites
+    case = judged(hostile, "open", "20/20 0/1 0/8 0/8", "<b>because</b>")
+    decision = found.decision.model_copy(update={"cases": [case]})
+    page = render_html(EvaluationReport(title="Gate", suites=[replace(found, decision=decision)]))
+    assert hostile not in page
+    assert "<b>because" not in page
+    assert table_of(page, "fresh")[0][0] == hostile
 
 
 def table_of(page: str, name: str) -> list[list[str]]:
