@@ -17,8 +17,6 @@ from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeCo
 from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
-# Hexadecimal digits, as in W3C Trace Context.
-
 
 class ReplayContractJudge(BaseJudge[JudgeConfig]):
     """Checks the form of every event, not what the agent did.
@@ -95,19 +93,14 @@ def _last_crash(events: list[Event]) -> Event | None:
     return None
 
 
-# As W3C Trace Context has them.
-
-
-# Ten fields of every event of every run: one call of C reads them at a third of the cost.
-# As W3C Trace Context has them.
-# As W3C Trace Context has them.
 _IDS = {
     "trace_id": (re.compile("[0-9a-fA-F]{32}").fullmatch, 32),
     "parent_span_id": (re.compile("[0-9a-fA-F]{16}").fullmatch, 16),
     "span_id": (re.compile("[0-9a-fA-F]{16}").fullmatch, 16),
 }
+"""Ids with their number of hexadecimal digits, as W3C Trace Context has them."""
 
-
+# Ten fields of every event of every run: one call of C reads them at a third of the cost.
 _read_fields = itemgetter(
     *("idx", "actor", "type", "call_id", "attempt", "latency_ms", "ts"),
     *("trace_id", "span_id", "parent_span_id"),
