@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict, case_result
+from agent_eval.contracts import Case, Outcome, Trace, Verdict, case_result
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges import (
     DEFAULT_JUDGES,
@@ -24,7 +24,7 @@ from agent_eval.judges import (
     validate_case,
 )
 from agent_eval.judges.base import fields_not_judged
-from tests.unit.judges.traces import make_case, says, uses
+from tests.unit.judges.traces import asks, make_case, says, uses
 
 
 class Strict(JudgeConfig):
@@ -62,33 +62,23 @@ class Plain:
 
 
 class Raises(Plain):
-    judge_id = "raises"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         raise RuntimeError("boom " + "x" * 5000)
 
 
 class Recurses(Plain):
-    judge_id = "recurses"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return self.evaluate(case, trace)
 
 
 class SaysTrue(Plain):
-    judge_id = "says_true"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return True
 
 
 class SpeaksForOthers(Plain):
-    judge_id = "impostor"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
-        return Verdict(
-            judge_id="policy", case_id=case.case_id, outcome=Outcome.PASSED, passed=True, reason=""
-        )
+        return NoApologies().passed(case, "")
 
 
 class NeedsAnArgument(Plain):
@@ -116,7 +106,9 @@ class Nameless(Plain):
 
 
 HERE = __name__
+OWN = [f"{HERE}:NoApologies"]
 NOT_CALLABLE = 7
+ENDED = "Judge `plain` ended without a verdict in `case-1`."
 
 
 def test_every_built_in_judge_loads_under_its_own_name() -> None:
@@ -129,8 +121,7 @@ def test_every_built_in_judge_loads_under_its_own_name() -> None:
 
 def test_the_defaults_are_hard_and_in_order() -> None:
     judges = load_judges(DEFAULT_JUDGES)
-    assert tuple(judge.judge_id for judge in judges) == DEFAULT_JUDGES
-    assert all(judge.hard for judge in judges)
+    assert [(judge.judge_id, judge.hard) for judge in judges] == [(name, True) for name in DEFAULT_JUDGES]
 
 
 @pytest.mark.parametrize(("config", "hard"), [({"hard": False}, False), (None, True), ({}, True)])
@@ -145,12 +136,7 @@ def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, har
         (["zzz"], {}, 'there is no judge "zzz"', "Known judges: "),
         (["policy"], {"regx": {}}, 'there is no judge "regx"', "Did you mean regex?"),
         (["policy"], {"policy": {"hrad": 1}}, 'judge "policy": unknown key "hrad"', "Did you mean hard?"),
-        (
-            ["policy"],
-            {"policy": {"zzz": 1}},
-            'judge "policy": unknown key "zzz"',
-            "Known keys: hard, weight, category.",
-        ),
+        (["policy"], {"policy": {"zzz": 1}}, 'unknown key "zzz"', "Known keys: hard, weight, category."),
         (["policy"], {"policy": {"hard": "yes"}}, 'not "yes"', "docs/guides/judges.md"),
         (["policy"], {"policy": [1]}, "is not an object", "Write an object"),
         (["policy", "policy"], {}, "is named twice", "Name every judge once"),
@@ -164,13 +150,8 @@ def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, har
         ([f"{HERE}:ForeignConfig"], {}, "its Config does not derive from", "BaseJudge"),
         ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
         ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
-        ([f"{HERE}:NoApologies"], {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
-        (
-            [f"{HERE}:NoApologies"],
-            {"no_apologies": {}, f"{HERE}:NoApologies": {}},
-            "is configured twice",
-            "Keep one",
-        ),
+        (OWN, {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
+        (OWN, {"no_apologies": {}, OWN[0]: {}}, "is configured twice", "Keep one"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused_with_a_remedy(
@@ -190,8 +171,8 @@ def test_configurations_of_known_judges_that_do_not_run_are_allowed() -> None:
 
 def test_a_judge_is_found_by_module_and_class_and_configured_under_either_name() -> None:
     case = make_case(says("I am so sorry"))
-    for key in ("no_apologies", f"{HERE}:NoApologies"):
-        (judge,) = load_judges([f"{HERE}:NoApologies"], {key: {"word": "so sorry", "hard": False}})
+    for key in ("no_apologies", *OWN):
+        (judge,) = load_judges(OWN, {key: {"word": "so sorry", "hard": False}})
         verdict = judge.evaluate(case, Trace(case.trace))
         assert (verdict.judge_id, verdict.passed, verdict.hard) == ("no_apologies", False, False)
 
@@ -225,23 +206,16 @@ def test_names_from_a_pack_find_no_plug_ins(monkeypatch: pytest.MonkeyPatch) -> 
         assert "module:Class" not in caught.value.remedy
 
 
-def test_the_check_of_the_trace_always_comes_first() -> None:
+@pytest.mark.parametrize("names", [[], ["policy"], ["policy", "replay_contract"]])
+@pytest.mark.parametrize("hard", [True, False])
+def test_the_check_of_the_trace_always_comes_first_and_can_be_configured_without_being_named(
+    names: list[str], hard: bool
+) -> None:
     case = make_case(uses("a"), says())
-    for judges in ([], load_judges(["policy"]), load_judges(["policy", "replay_contract"])):
-        verdicts = judge_case(judges, case, Trace(case.trace))
-        assert [verdict.judge_id for verdict in verdicts] == [
-            "replay_contract",
-            *(["policy"] if judges else []),
-        ]
-
-
-def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
-    case = make_case()
-    verdicts = judge_case(load_judges(["policy"], {"replay_contract": {"hard": False}}), case, Trace([]))
-    assert [(verdict.judge_id, verdict.hard) for verdict in verdicts] == [
-        ("replay_contract", False),
-        ("policy", True),
-    ]
+    configs = {} if hard else {"replay_contract": {"hard": False}}
+    first, *others = judge_case(load_judges(names, configs), case, Trace(case.trace))
+    assert (first.judge_id, first.hard) == ("replay_contract", hard)
+    assert [(verdict.judge_id, verdict.hard) for verdict in others] == [("policy", True)][: len(names)]
 
 
 @pytest.mark.parametrize(
@@ -249,11 +223,8 @@ def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
     [
         ("Raises", "the judge raised RuntimeError: boom xxx"),
         ("Recurses", "the judge raised RecursionError"),
-        ("SaysTrue", "Judge `says_true` ended without a verdict in `case-1`. It returned bool"),
-        (
-            "SpeaksForOthers",
-            'Judge `impostor` ended without a verdict in `case-1`. It answered for "policy" on case "case-1"',
-        ),
+        ("SaysTrue", f"{ENDED} It returned bool"),
+        ("SpeaksForOthers", f'{ENDED} It answered for "no_apologies" on case "case-1"'),
     ],
 )
 def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: str, reason: str) -> None:
@@ -326,14 +297,12 @@ def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score
 
 
 def test_a_judge_that_raises_keeps_its_weight_and_category() -> None:
-    class Raises(BaseJudge[JudgeConfig]):
-        judge_id = "raises"
-
+    class Fails(Unconfigured):
         def evaluate(self, case: Case, trace: Trace) -> Verdict:
             raise ValueError("no")
 
     case = make_case(says("hi"))
-    *_, verdict = judge_case([Raises(JudgeConfig(weight=2, category="safety"))], case, Trace(case.trace))
+    *_, verdict = judge_case([Fails(JudgeConfig(weight=2, category="safety"))], case, Trace(case.trace))
     assert (verdict.outcome, verdict.weight, verdict.category) == (Outcome.ERROR, 2.0, "safety")
 
 
@@ -427,41 +396,27 @@ UNUSED = {"strict": "tool_used", "toolName": "B", "criterion": "b"}
 UNKNOWN = {"strict": "param_exists", "paramName": "p", "criterion": "p"}
 
 
-def outcomes(threshold: float, *evaluations: dict[str, Any]) -> tuple[Outcome, str]:
-    """Judge a conversation in which the tool A ran; return outcome and reason of the strict judge."""
-    case = Case(case_id="a", metadata={"strict": list(evaluations)})
-    events = [
-        Event(idx=0, actor="user", type="message", input="Hello"),
-        Event(idx=1, actor="agent", type="tool_call", tool="A", call_id="1"),
-        Event(idx=2, actor="tool", type="tool_result", tool="A", call_id="1", output="done"),
-        Event(idx=3, actor="agent", type="message", output="Done."),
-    ]
-    judges = load_judges(["strict"], {"strict": {"pass_threshold": threshold}})
-    verdict = judge_case(judges, case, Trace(events))[1]
-    return verdict.outcome, verdict.reason
+SHARE = '50 % of the evaluations passed, and 40 % suffice; tool_used: "B" was not used'
 
 
 @pytest.mark.parametrize(
-    ("threshold", "evaluations", "outcome"),
+    ("threshold", "evaluations", "outcome", "reason"),
     [
-        (100, [USED], "passed"),
-        (100, [USED, UNUSED], "failed"),
-        (50, [USED, UNUSED], "passed"),
-        (50.1, [USED, UNUSED], "failed"),
-        (75, [{**USED, "weight": 3}, UNUSED], "passed"),
-        (75, [USED, {**UNUSED, "weight": 3}], "failed"),
-        (50, [USED, UNUSED, UNKNOWN], "failed"),
-        (10, [USED, UNKNOWN], "error"),
+        (100, [USED], "passed", "1 strict evaluation passed"),
+        (100, [USED, UNUSED], "failed", 'tool_used: "B" was not used'),
+        (40, [USED, UNUSED], "passed", SHARE),
+        (50, [USED, UNUSED], "passed", ""),
+        (50.1, [USED, UNUSED], "failed", ""),
+        (75, [{**USED, "weight": 3}, UNUSED], "passed", ""),
+        (75, [USED, {**UNUSED, "weight": 3}], "failed", ""),
+        (50, [USED, UNUSED, UNKNOWN], "failed", ""),
+        (10, [USED, UNKNOWN], "error", ""),
     ],
 )
 def test_the_share_of_the_weights_decides(
-    threshold: float, evaluations: list[dict[str, Any]], outcome: str
+    threshold: float, evaluations: list[dict[str, Any]], outcome: str, reason: str
 ) -> None:
-    assert outcomes(threshold, *evaluations)[0] == outcome
-
-
-def test_a_verdict_that_passes_by_its_share_says_what_did_not() -> None:
-    assert outcomes(40, USED, UNUSED) == (
-        Outcome.PASSED,
-        '50 % of the evaluations passed, and 40 % suffice; tool_used: "B" was not used',
-    )
+    case = make_case(asks("Hello"), uses("A"), says(), metadata={"strict": evaluations})
+    judges = load_judges(["strict"], {"strict": {"pass_threshold": threshold}})
+    verdict = judge_case(judges, case, case.recorded)[1]
+    assert (verdict.outcome.value, verdict.reason) == (outcome, reason or verdict.reason)

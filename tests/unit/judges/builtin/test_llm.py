@@ -69,26 +69,17 @@ def test_criteria_of_the_configuration_and_of_the_case_are_each_asked_once():
     assert [request.place["criterion"] for request in model.requests] == [POLITE, REFUND]
     described = verdict.evidence["criteria"]
     assert [item["criterion"] for item in described] == [POLITE, REFUND]
-    assert (described[1]["weight"], described[1]["category"], described[1]["outcome"]) == (
-        2,
-        "accuracy",
-        "passed",
-    )
+    facts = {"weight": 2, "category": "accuracy", "outcome": "passed"}
+    assert described[1] == {**described[1], **facts}
     assert verdict.evidence["judge"]["model"] == "scripted"
 
 
 def test_the_score_is_the_weighted_share_and_a_failure_is_worse_than_an_error():
-    model = Scripted(
-        {"criterion": POLITE, **ruling()}, {"criterion": REFUND, **ruling("failed")}, {"fault": "down"}
-    )
-    verdict = judged(
-        model, POLITE, {"criterion": REFUND, "weight": 3.0}, {"criterion": "Else.", "weight": 4.0}
-    )
-    assert (verdict.outcome, verdict.score, verdict.failure) == (
-        Outcome.FAILED,
-        0.125,
-        FailureKind.CONTRACT_VIOLATION,
-    )
+    polite, refund = {"criterion": POLITE, **ruling()}, {"criterion": REFUND, **ruling("failed")}
+    weighed = [{"criterion": REFUND, "weight": 3.0}, {"criterion": "Else.", "weight": 4.0}]
+    verdict = judged(Scripted(polite, refund, {"fault": "down"}), POLITE, *weighed)
+    assert (verdict.outcome, verdict.score) == (Outcome.FAILED, 0.125)
+    assert verdict.failure is FailureKind.CONTRACT_VIOLATION
     assert verdict.reason == "The refund was made: It failed."
 
 
@@ -116,18 +107,14 @@ def test_quotes_are_searched_in_their_turn_and_name_their_events():
         ('{"reasoning": "a", "evidence": [], "verdict": true}', "verdict"),
         ('{"reasoning": " ", "evidence": [], "verdict": "passed"}', "it has no visible character"),
         ('{"reasoning": "a", "evidence": [], "verdict": "passed", "score": 1}', "score"),
-        (
-            '{"reasoning": "a", "evidence": [{"turn": "1", "quote": "b"}], "verdict": "passed"}',
-            "evidence.0.turn",
-        ),
-        (
-            '{"reasoning": "a", "evidence": [], "verdict": "failed", "verdict": "passed"}',
-            "is not one JSON object",
-        ),
+        ('{"reasoning": "a", "evidence": [{"turn": "1", "quote": "b"}], "verdict": "passed"}',
+            "evidence.0.turn"),
+        ('{"reasoning": "a", "evidence": [], "verdict": "failed", "verdict": "passed"}',
+            "is not one JSON object"),
         ('{"reasoning": "a", "evidence": [], "verdict": "passed"} {}', "is not one JSON object"),
         ('Quote: {"verdict": "passed"}\n```json\n{}\n```', "is not one JSON object"),
     ],
-)
+)  # fmt: skip
 def test_a_reply_that_is_no_ruling_is_repaired_once_and_then_an_error(text: str, problem: str):
     repaired = Scripted({"answers": [{"text": text}, ruling("failed")]})
     assert judged(repaired, REFUND).outcome is Outcome.FAILED
@@ -162,20 +149,23 @@ def test_a_ruling_that_is_quoted_from_the_conversation_is_none():
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [("empty", "is empty"), ("refusal", "was refused"), ("cut", "was cut off")]
+    ("answer", "failure", "words"),
+    [
+        ({"fault": "empty"}, FailureKind.JUDGE_ERROR, "is empty"),
+        ({"fault": "refusal"}, FailureKind.JUDGE_ERROR, "was refused"),
+        ({"fault": "cut", "text": '{"verdict": "passed"'}, FailureKind.JUDGE_ERROR, "was cut off"),
+        *(({"fault": fault}, FailureKind.INFRASTRUCTURE, "") for fault in ("429", "down", "timeout")),
+        ({"fault": "invalid-key"}, FailureKind.INFRASTRUCTURE, "invalid key"),
+    ],
 )
-def test_an_empty_refused_or_cut_reply_is_the_judges_error(fault: str, words: str):
-    model = Scripted({"fault": fault, **({"text": '{"verdict": "passed"'} if fault == "cut" else {})})
+def test_an_empty_refused_or_cut_reply_is_the_judges_error_and_one_that_is_down_infrastructure(
+    answer: dict[str, Any], failure: FailureKind, words: str
+):
+    model = Scripted(answer)
     verdict = judged(model, REFUND)
-    assert (verdict.outcome, verdict.failure) == (Outcome.ERROR, FailureKind.JUDGE_ERROR)
+    assert (verdict.outcome, verdict.failure) == (Outcome.ERROR, failure)
     assert words in verdict.reason
     assert len(model.requests) == 1
-
-
-@pytest.mark.parametrize("fault", ["429", "down", "timeout", "invalid-key"])
-def test_a_judge_that_is_down_is_infrastructure(fault: str):
-    verdict = judged(Scripted({"fault": fault}), REFUND)
-    assert (verdict.outcome, verdict.failure) == (Outcome.ERROR, FailureKind.INFRASTRUCTURE)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +205,7 @@ def test_a_conversation_that_is_too_long_is_inconclusive_and_never_cut():
 @pytest.mark.parametrize(
     ("reason", "outcome"),
     [
-        ("goal", Outcome.PASSED),
-        ("turn-limit", Outcome.PASSED),
-        ("agent-error", Outcome.PASSED),
+        *((reason, Outcome.PASSED) for reason in ("goal", "turn-limit", "agent-error")),
         ("simulator-error", Outcome.INCONCLUSIVE),
         ("agent-infrastructure", Outcome.SKIPPED),
     ],
@@ -247,12 +235,8 @@ def test_an_advisory_criterion_is_shown_and_counts_only_once_the_judge_has_earne
 
 def test_another_judge_prompt_or_criterion_has_another_digest():
     judge = {"provider": "openai", "model": "small"}
-    digests = {
-        criterion_digest(judge, REFUND),
-        criterion_digest(judge, POLITE),
-        criterion_digest({**judge, "model": "large"}, REFUND),
-    }
-    assert len(digests) == 3
+    read = [(judge, REFUND), (judge, POLITE), ({**judge, "model": "large"}, REFUND)]
+    assert len({criterion_digest(*each) for each in read}) == 3
 
 
 def test_the_request_has_the_record_first_then_criterion_expectations_and_reference():
@@ -327,12 +311,8 @@ def test_malformed_criteria_of_a_case_are_refused_with_their_place(raw: Any, fie
 @pytest.mark.parametrize(
     "config",
     [
-        {"base_url": "http://evil"},
-        {"api_key": "k"},
-        {"provider": "openai"},
-        {"parameters": {"base_url": "http://evil"}},
-        {"parameters": {"messages": []}},
-        {"votes": 0},
+        *({"base_url": "http://evil"}, {"api_key": "k"}, {"provider": "openai"}, {"votes": 0}),
+        *({"parameters": {"base_url": "http://evil"}}, {"parameters": {"messages": []}}),
         {"criteria": [{"criterion": ""}]},
     ],
 )
