@@ -9,15 +9,16 @@ import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
-from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
-from agent_eval.judges.catalog import load_judges, validate_case
-from agent_eval.judges.matching.criteria import (
+from agent_eval.judges.builtin.llm import (
     RULING_SCHEMA,
     Criterion,
+    LlmConfig,
+    LlmJudge,
     criterion_digest,
     prompt_digest,
     prompt_text,
 )
+from agent_eval.judges.catalog import load_judges, validate_case
 from agent_eval.judges.matching.transcript import transcript_of
 from agent_eval.models.base import ModelReply, ModelRequest
 from agent_eval.models.scripted import ScriptedModel

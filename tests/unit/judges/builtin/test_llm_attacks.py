@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Outcome, Trace
-from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
-from agent_eval.judges.matching.criteria import Criterion
+from agent_eval.judges.builtin.llm import Criterion, LlmConfig, LlmJudge
 from agent_eval.judges.matching.transcript import transcript_of
 from agent_eval.models.base import Model, ModelOptions, ModelReply, ModelRequest
 from tests.unit.judges.matching.attacks import ATTACKS
