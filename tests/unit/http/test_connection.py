@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import random
 import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -48,6 +47,14 @@ def get(server: RawServer, **options: Any) -> Any:
     return session_to(server.url).request("GET", "/x", **options)
 
 
+def encrypted(talk: Talk) -> Talk:
+    def encrypted_talk(peer: Peer) -> None:
+        peer.encrypt()
+        talk(peer)
+
+    return encrypted_talk
+
+
 def noting(heads: list[str], *fields: str) -> Talk:
     """Each request is answered with an empty object, and its head noted."""
 
@@ -72,7 +79,7 @@ def sending(*pieces: bytes) -> Talk:
 
 
 def test_requests_that_follow_each_other_share_a_connection() -> None:
-    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+    with RawServer(noting([])) as server:
         session = session_to(server.url)
         for _ in range(5):
             assert session.request("POST", "/x", json={}).body == b"{}"
@@ -382,14 +389,6 @@ def test_a_host_that_is_no_name_is_an_error_of_ours(host: str) -> None:
         session_to(f"http://{host}/").request("POST", "/x", json={})
 
 
-def encrypted(talk: Talk) -> Talk:
-    def encrypted_talk(peer: Peer) -> None:
-        peer.encrypt()
-        talk(peer)
-
-    return encrypted_talk
-
-
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
@@ -401,10 +400,9 @@ def test_an_encrypted_answer_from_a_host_that_the_environment_trusts(
     variable: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, str(CERTIFICATE))
-    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
+    with RawServer(encrypted(noting([]))) as server:
         session = session_to(f"https://{host}:{server.port}")
-        for _ in range(3):
-            assert session.request("GET", "/x").body == b"hidden"
+        assert [session.request("GET", "/x").body for _ in range(3)] == [b"{}"] * 3
         assert server.connections == 1
 
 
@@ -412,29 +410,22 @@ def test_certificates_may_be_a_directory(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path))
     # OpenSSL finds a certificate in a directory by the hash of its name.
     (tmp_path / NAME_HASH).write_bytes(CERTIFICATE.read_bytes())
-    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
-        assert session_to(f"https://localhost:{server.port}").request("GET", "/x").body == b"hidden"
+    with RawServer(encrypted(noting([]))) as server:
+        assert session_to(f"https://localhost:{server.port}").request("GET", "/x").body == b"{}"
 
 
 def test_a_host_whose_certificate_is_not_trusted_or_another_ones_is_sent_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heads: list[str] = []
-
-    def talk(peer: Peer) -> None:
-        with suppress(ssl.SSLError):
-            peer.encrypt()
-            heads.append(peer.request())
-
     look_up = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda _, *arguments: look_up("127.0.0.1", *arguments))
-    with RawServer(talk) as server:
-        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
-            session_to(f"https://localhost:{server.port}").request("POST", "/x", json={})
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
-        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
-            session_to(f"https://other.internal:{server.port}").request("POST", "/x", json={})
-    assert not any(heads)
+    with RawServer(encrypted(noting(heads))) as server:
+        for host in ("localhost", "other.internal"):
+            with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+                session_to(f"https://{host}:{server.port}").request("POST", "/x", json={})
+            monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+    assert heads == []
 
 
 def test_a_proxy_is_given_the_whole_address_and_its_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,16 +453,12 @@ def test_what_is_encrypted_passes_a_proxy_in_a_tunnel(
             peer.encrypt()
         heads.append(peer.request())
         peer.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        peer.encrypt()
-        while head := peer.request():
-            heads.append(head)
-            peer.answer(b"hidden")
+        encrypted(noting(heads))(peer)
 
     with RawServer(talk) as proxy:
         monkeypatch.setenv("https_proxy", f"{way}://me:{SECRET}@localhost:{proxy.port}")
         session = Session("https://localhost", patience=Patience(attempts=1), secret_headers={"X-Key": "k"})
-        for _ in range(2):
-            assert session.request("GET", "/x").body == b"hidden"
+        assert [session.request("GET", "/x").body for _ in range(2)] == [b"{}"] * 2
         assert proxy.connections == 1
     connect, *requests = heads
     assert connect.startswith("CONNECT localhost:443 HTTP/1.")
@@ -485,18 +472,11 @@ def test_the_certificate_of_a_proxy_that_forwards_what_is_not_encrypted_is_check
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heads: list[str] = []
-
-    def talk(peer: Peer) -> None:
-        with suppress(ssl.SSLError):
-            peer.encrypt()
-            heads.append(peer.request())
-            peer.answer(b"{}")
-
-    with RawServer(talk) as proxy:
+    with RawServer(encrypted(noting(heads))) as proxy:
         monkeypatch.setenv("http_proxy", f"https://localhost:{proxy.port}")
         with pytest.raises(Unreachable, match="SSLCertVerificationError"):
             session_to("http://agent.internal").request("POST", "/x", json={})
-        assert not any(heads)
+        assert heads == []
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
         assert session_to("http://agent.internal").request("GET", "/x").status == 200
 
@@ -530,7 +510,7 @@ def test_hosts_that_the_environment_excepts_are_reached_without_the_proxy(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", excepted)
-    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+    with RawServer(noting([])) as server:
         assert get(server).status == 200
 
 

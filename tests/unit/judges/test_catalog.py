@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from importlib.metadata import EntryPoint
@@ -283,10 +282,8 @@ def test_keys_within_a_configuration_have_nearest_names_too() -> None:
 
 
 def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score() -> None:
-    configs = {
-        "regex": {"weight": 3, "category": "format"},
-        "policy": {"weight": 0.5, "category": "safety", "hard": False},
-    }
+    weighed = {"weight": 0.5, "category": "safety", "hard": False}
+    configs = {"regex": {"weight": 3, "category": "format"}, "policy": weighed}
     case = make_case(says("hi"), regex_patterns=["hi"], policy={"required_tools": ["send"]})
     found = judge_case(load_judges(["regex", "policy"], configs), case, Trace(case.trace))
     told = {verdict.judge_id: (verdict.weight, verdict.category) for verdict in found}
@@ -320,13 +317,8 @@ def test_a_judge_without_a_model_of_its_own_takes_what_every_judge_takes() -> No
 
 
 def test_fields_that_no_judge_looks_at_are_in_the_evidence() -> None:
-    case = make_case(
-        says(),
-        regex_patterns=["done"],
-        expected_output="done",
-        must_not_call=["pay"],
-        metadata={"canaries": ["XK"], "topic": "x"},
-    )
+    fields = {"regex_patterns": ["done"], "expected_output": "done", "must_not_call": ["pay"]}
+    case = make_case(says(), **fields, metadata={"canaries": ["XK"], "topic": "x"})
     (first, *_) = judge_case(load_judges(["regex"]), case, Trace(case.trace))
     unread = ["expected_output", "metadata.canaries", "must_not_call"]
     assert first.evidence == {"fields_not_judged": unread}
@@ -340,52 +332,43 @@ def test_a_judge_that_does_not_say_what_it_reads_may_read_all_of_it() -> None:
     assert judge_case(judges, case, Trace(case.trace))[0].evidence == {}
 
 
+BUILT_IN: dict[str, Any] = {name: catalog.import_judge(spec) for name, spec in JUDGES.items()}
+
+
 def test_every_rule_in_metadata_that_a_built_in_judge_reads_is_said_where_none_of_the_run_reads_it() -> None:
-    read = {name for spec in JUDGES.values() for name in _class_of(spec).reads or ()}
-    rules = {name.removeprefix("metadata.") for name in read if name.startswith("metadata.")}
-    case = make_case(says(), metadata={name: ["x"] for name in rules})
-    assert fields_not_judged(load_judges(["cost_budget"]), case) == sorted(
-        f"metadata.{name}"
-        for name in rules - {"recorded_verdicts"}  # verdicts, and no rule
-    )
+    read = {name for each in BUILT_IN.values() for name in each.reads or ()}
+    fields = sorted(name for name in read if name.startswith("metadata."))
+    case = make_case(says(), metadata={name.removeprefix("metadata."): ["x"] for name in fields})
+    fields.remove("metadata.recorded_verdicts")  # verdicts, and no rule
+    assert fields_not_judged(load_judges(["cost_budget"]), case) == fields
 
 
 def test_built_in_judges_say_what_they_read() -> None:
-    assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
+    assert [name for name, each in BUILT_IN.items() if each.reads is None] == ["command"]
 
 
 def test_every_built_in_judge_has_a_unit_test() -> None:
     unit = Path(__file__).parents[1]
     own = "".join(path.read_text("utf-8") for path in unit.glob("judges/builtin/test_*.py"))
     every = "".join(path.read_text("utf-8") for path in unit.rglob("test_*.py"))
-    classes = {name: spec.partition(":")[2] for name, spec in JUDGES.items()}
-    untested = [name for name, judge in classes.items() if f'"{name}"' not in own and judge not in every]
+    untested = [n for n, each in BUILT_IN.items() if f'"{n}"' not in own and each.__name__ not in every]
     assert untested == [], "add tests/unit/judges/builtin/test_JUDGE.py"
 
 
 def test_a_judge_that_looks_at_the_answer_says_so() -> None:
-    classes = [_class_of(spec) for spec in JUDGES.values()]
-    sources = {each: Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8") for each in classes}
     answer = re.compile(r"trace\.final_(?:event|output)\b")
-    judges = [each for each, text in sources.items() if answer.search(text) and not each.reads_answer]
-    assert [each.judge_id for each in judges if not getattr(each, "runs_commands", False)] == [], (
-        "set reads_answer, or it passes an answer that was cut off"
-    )
-
-
-def _class_of(spec: str) -> Any:
-    module, _, name = spec.partition(":")
-    return getattr(importlib.import_module(module), name)
+    for name, each in BUILT_IN.items():
+        source = Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8")
+        is_said = each.reads_answer or getattr(each, "runs_commands", False) or not answer.search(source)
+        assert is_said, f"set reads_answer of {name}, or it passes an answer that was cut off"
 
 
 def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> None:
     history = [{"attempt": 0, "failure": "timeout", "problem": "did not end"}]
     case = make_case(says(), regex_patterns=["done"], metadata={"attempt_history": history})
     verdicts = judge_case(load_judges(["regex"]), case, Trace(case.trace))
-    assert [(verdict.judge_id, verdict.outcome.value) for verdict in verdicts] == [
-        ("replay_contract", "error"),
-        ("regex", "passed"),
-    ]
+    outcomes = {verdict.judge_id: verdict.outcome.value for verdict in verdicts}
+    assert outcomes == {"replay_contract": "error", "regex": "passed"}
     assert verdicts[0].reason == "the agent did not end"
     both = judge_case(load_judges(["regex", "execution"]), case, Trace(case.trace))
     assert [verdict.outcome.value for verdict in both] == ["passed", "passed", "error"]

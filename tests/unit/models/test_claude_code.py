@@ -12,9 +12,10 @@ import pytest
 
 from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind
-from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
+from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions
 from agent_eval.models.catalog import open_model
 from agent_eval.models.retries import within
+from tests.unit.models.test_hosted import make_request
 
 RESULT = {
     "type": "result", "subtype": "success", "is_error": False, "result": "Passed, I think.",
@@ -63,16 +64,6 @@ class Claude:
 @pytest.fixture
 def claude(tmp_path: Path) -> Claude:
     return Claude(tmp_path)
-
-
-def make_request(**fields: Any) -> ModelRequest:
-    given: dict[str, Any] = {
-        "purpose": "judge",
-        "system": "You judge.",
-        "messages": (Message("user", ("the conversation", "the criterion")),),
-        "reply_schema": {"type": "object"},
-    }
-    return ModelRequest(**{**given, **fields})
 
 
 def printed(**fields: Any) -> dict[str, str]:
