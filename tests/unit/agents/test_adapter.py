@@ -166,13 +166,6 @@ def test_an_aui_adapter_sends_and_judges_and_simulates(server: FakeAui, tmp_path
     adapter.close()
 
 
-def test_the_names_are_exported_and_others_are_not() -> None:
-    assert agent_eval.AgentAdapter is AgentAdapter
-    assert agent_eval.AgentResponse is AgentResponse
-    with pytest.raises(AttributeError):
-        agent_eval.no_such_name  # noqa: B018
-
-
 def test_the_model_of_an_aui_adapter_is_asked_as_on_the_command_line() -> None:
     request = ModelRequest(
         "judge", "Judge.", (Message("user", ("record", "criterion")),), reply_schema={"type": "object"}

@@ -179,23 +179,6 @@ def test_command_that_cannot_be_read(command: str) -> None:
         split_command(command)
 
 
-@pytest.mark.parametrize(
-    ("spec", "hint"), [("comand:x", "Did you mean command?"), ("agent.py", "command:PROGRAM")]
-)
-def test_unknown_kind_of_agent(spec: str, hint: str) -> None:
-    with pytest.raises(UsageError, match="names no agent") as caught:
-        open_agent(spec)
-    assert hint in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["python agent.py", "python agent.py --url=http://localhost:1 --mode a:b", "./agent", "/opt/agent/run"],
-)
-def test_a_command_line_needs_no_kind(command: str) -> None:
-    assert open_agent(command).describe() == open_agent(f"command:{command}").describe()
-
-
 PROGRAM = """
 import json, os, sys, urllib.request
 def call(tool):

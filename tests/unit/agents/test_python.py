@@ -48,9 +48,6 @@ def nothing(task): return {"assistant_output": None}
 def silence(task): return ""
 def shows(task, call_tool): return f"{task['input']} {call_tool('t')}"
 def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
-async def waits(task, call_tool):
-    await asyncio.sleep(0)
-    return f"{call_tool('t')} {id(asyncio.get_running_loop())}"
 async def raises_later(task):
     await asyncio.sleep(0)
     raise ValueError("later")
@@ -214,16 +211,6 @@ def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
     metadata = {"tool_responses": {"t": {"z": 1, "y": 2}}}
     result = call("shows", {"b": 1, "a": [{"d": 2, "c": 3}]}, metadata=metadata)
     assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
-
-
-def test_async_functions_are_awaited_on_one_loop() -> None:
-    agent = open_agent("python:agent_functions_b:waits")
-    metadata = {"tool_responses": {"t": "tool"}}
-    with ThreadPoolExecutor(4) as threads:
-        said = {*threads.map(lambda _: attempt(agent, metadata=metadata).output, range(4))}
-    assert len(said) == 1
-    assert said.pop().startswith("tool ")
-    agent.close()
 
 
 def test_function_whose_time_is_up_keeps_its_events_and_its_process_is_ended() -> None:
