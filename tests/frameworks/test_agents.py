@@ -299,10 +299,6 @@ def test_a_ci_job_runs_it_as_a_program(run: Any, framework: str) -> None:
         assert outputs == [{"status": "lost"}]
 
 
-def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:
-    assert run("make", CASES[:1]).code == 0
-
-
 GUARDED = {
     "openai_agents": ("a secret", "InputGuardrailTripwireTriggered", "it asks for a secret", "no_secrets"),
     "crewai": ("hello", "Task failed guardrail validation", "it is not polite", "polite"),

@@ -32,7 +32,3 @@ async def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", tools=[ask_orders])
-
-
-def make() -> AssistantAgent:
-    return good

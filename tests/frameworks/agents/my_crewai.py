@@ -66,7 +66,3 @@ class Scaffolded:
     @crew
     def crew(self) -> Crew:
         return Crew(agents=self.agents, tasks=self.tasks)
-
-
-def make() -> Agent:
-    return good

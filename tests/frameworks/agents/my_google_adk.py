@@ -34,7 +34,3 @@ async def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", "front", tools=[ask_orders])
-
-
-def make() -> LlmAgent:
-    return good

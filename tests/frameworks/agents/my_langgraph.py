@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.tools import tool
@@ -31,7 +29,3 @@ def _ask_orders(question: str) -> str:
 
 nested = create_agent(ChatOpenAI(model="delegate"), [ask_orders])
 nested_in_a_tool = create_agent(ChatOpenAI(model="delegate"), [tool("ask_orders")(_ask_orders)])
-
-
-def make() -> Any:
-    return good

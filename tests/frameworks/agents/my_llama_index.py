@@ -32,7 +32,3 @@ async def ask_orders(question: str) -> str:
 
 nested = build("delegate", tools=[ask_orders])
 nested_in_a_tool = AgentWorkflow(agents=[nested])
-
-
-def make() -> FunctionAgent:
-    return good

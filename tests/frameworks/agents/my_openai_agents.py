@@ -30,7 +30,3 @@ async def no_secrets(context: Any, agent: Any, given: Any) -> GuardrailFunctionO
 
 
 guarded = Agent(name="support", model="good", tools=TOOLS, input_guardrails=[no_secrets])
-
-
-def make() -> Agent:
-    return good

@@ -33,7 +33,3 @@ async def ask_orders_twice(question: str) -> str:
 ask_orders_twice.__name__ = "ask_orders"
 nested = build("delegate", tools=[ask_orders])
 nested_in_a_tool = build("delegate", tools=[ask_orders_twice])
-
-
-def make() -> Agent[Any, Any]:
-    return good

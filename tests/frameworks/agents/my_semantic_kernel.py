@@ -40,7 +40,3 @@ async def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", plugins=[plugin(ask_orders)])
-
-
-def make() -> ChatCompletionAgent:
-    return good

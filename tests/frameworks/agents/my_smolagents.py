@@ -57,7 +57,3 @@ class Ask(Tool):
 
 
 nested_in_a_tool = build("delegate", tools=[Ask()])
-
-
-def make() -> ToolCallingAgent:
-    return good

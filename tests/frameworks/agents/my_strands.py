@@ -30,7 +30,3 @@ def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", tools=[ask_orders])
-
-
-def make() -> Agent:
-    return good
