@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from tests.fakes.contract import Contract
+if TYPE_CHECKING:
+    from tests.fakes.contract import Contract  # whose packages the environments of frameworks do not have
 
 Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
 
