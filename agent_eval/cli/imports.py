@@ -61,7 +61,9 @@ def _imported_text(imported: Imported) -> list[str]:
         lines.append(f"  {entry.severity}: {entry.record}{field}: {entry.reason}")
     more = sum(diagnostics.counts.values()) - _DIAGNOSTICS_SHOWN
     if more > 0:
-        lines.append(f"  … and {count(more, 'more diagnostic')}; --diagnostics-out writes them")
+        lines.append(f"  … and {count(more, 'more diagnostic')}")
+    if imported.losses is not None:
+        lines.append(f"  What was lost is in {imported.losses}.")
     return lines
 
 

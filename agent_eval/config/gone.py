@@ -80,6 +80,8 @@ OPTIONS: Mapping[str, str] = {
     "reuse-rulings": "Keep the replies of the model in a file with `--cassette FILE`: what it has is not "
     "asked again. `ci` and `rejudge` use the rulings of their baseline and pack by themselves.",
     "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
+    "baseline-artifact": "Name each of several evaluations by `comment-id`: its evidence is then "
+    "`agent-eval-evidence-NAME`.",
     "circleci-pull-request": "Set the job's variable CIRCLE_PULL_REQUEST to the address.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
@@ -96,6 +98,8 @@ OF_OTHER_COMMANDS: Mapping[str, str] = {
     "llm-script": "Write `--judge-model scripted:FILE`.",
     "baseline-public-key": "Write `--public-key FILE` for both runs, or `--set baseline.public_key=FILE`.",
     "layout": "Remove it, or write `--set evidence.layout=files`; `dev expand` and `dev compact` convert.",
+    "diagnostics-out": "Remove it: where something was lost, NAME.losses.jsonl beside the suite says what.",
+    "url": "Remove it: what `ci` signs names the page of its run.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
 """By name of an option that some commands had; others may have it still."""

@@ -28,6 +28,9 @@ _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 """Alternatives in a glob, such as `{json,yaml}`."""
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
+LOSSES = ".losses.jsonl"
+"""How the name of the file ends that an import writes beside its suite; no glob of suites names it."""
+
 _HEAD = 4 << 20
 
 
@@ -119,7 +122,8 @@ def matching(pattern: str, *, root: Path | None = None) -> list[str]:
     """List the paths that a glob matches, sorted, relative to `root`; of `{a,b}` either may be there."""
     parts = [part.split(",") if number % 2 else [part] for number, part in enumerate(_CHOICE.split(pattern))]
     globs = islice(map("".join, product(*parts)), MAX_SUITES)
-    return sorted({path for each in globs for path in glob.glob(each, root_dir=root, recursive=True)})
+    paths = {path for each in globs for path in glob.glob(each, root_dir=root, recursive=True)}
+    return sorted(path for path in paths if not path.endswith(LOSSES))
 
 
 def overlooked(patterns: Sequence[str]) -> list[str]:

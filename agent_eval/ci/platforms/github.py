@@ -407,7 +407,7 @@ class GitHub(GitHubStep, Platform):
 
     def _of_change(self, run: WorkflowRun) -> Artifact:
         """Find the newest artifact of a run: every attempt may have left one."""
-        name = self._settings.baseline_artifact
+        name = self._settings.evidence_name
         try:
             named = self._github.artifacts(run.id, name)
         except HttpError as error:
@@ -426,7 +426,7 @@ class GitHub(GitHubStep, Platform):
         """Upload the archive where the settings ask for it; else a step of the workflow does."""
         if not self._own["upload_evidence"]:
             return
-        name = self._settings.baseline_artifact
+        name = self._settings.evidence_name
         try:
             upload_artifact(name, archive, self._environ, self._connect)
         except AgentEvalError as error:

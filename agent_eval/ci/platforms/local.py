@@ -153,7 +153,7 @@ class LocalDirectory(Platform):
             )
 
     def _fetch(self, store: Store, run: StoredRun) -> bytes:
-        wanted = self._settings.baseline_artifact
+        wanted = self._settings.evidence_name
         if run.artifact != wanted:
             raise Skipped(f"Run {run.number} left no evidence `{wanted}`.")
         return store.evidence(run)
@@ -164,7 +164,7 @@ class LocalDirectory(Platform):
         if self._store is None:
             return
         facts = {
-            "artifact": self._settings.baseline_artifact,
+            "artifact": self._settings.evidence_name,
             "branch": self._checked_out,
             "commit": self._commit,
             "created_at": clock.timestamp(self._environ),
@@ -214,7 +214,7 @@ class StoredRun(BaseModel):
 
     Attributes:
         number: Grows with time; names the directory.
-        artifact: Name of the evaluation's evidence, `baseline.artifact`.
+        artifact: Name of the evaluation's evidence.
         branch: The branch that was checked out; None where none was.
         commit: The commit that was checked out; None when unknown.
         created_at: ISO 8601.
