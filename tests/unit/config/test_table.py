@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from agent_eval.ci.config import INPUTS, OF_THE_FILE, SETTINGS, Settings, Setup, gather, settings_from
 from agent_eval.cli.main import COMMANDS, agent_eval
-from agent_eval.cli.options import Flag, TableCommand, flag_of, parameter, specified
+from agent_eval.cli.options import Flag, TableCommand, parameter, specified
 from agent_eval.config.assembly import PARTS, assemble, recorded_fields, values_from_record
 from agent_eval.config.options import Command, Option
 from agent_eval.config.project_file import written_anew
@@ -87,7 +87,8 @@ def test_a_name_means_one_option_of_a_command(command: Command) -> None:
 def test_the_flags_of_a_command_are_its_rows(path: Command, command: click.Command) -> None:
     options = [param for param in command.get_params(click.Context(command)) if isinstance(param, Flag)]
     known = INPUTS if path == "ci" else options_of(path)
-    assert [option.opts for option in options] == [[flag_of(name) for name in row.names] for row in known]
+    spelt = [[f"--{name}" if len(name) > 1 else f"-{name}" for name in row.names] for row in known]
+    assert [option.opts for option in options] == spelt
     assert [option.multiple for option in options] == [row.is_listed for row in known]
 
 
