@@ -102,11 +102,6 @@ def test_a_default_is_a_value_of_its_option(option: Option) -> None:
     assert parse(option, option.default) == default_of(option)
 
 
-@pytest.mark.parametrize("option", [pytest.param(row, id=row.flag) for row in ROWS if row.is_listed])
-def test_without_a_default_several_values_are_none(option: Option) -> None:
-    assert default_of(option) == ()
-
-
 def test_the_same_option_has_the_same_name_kind_and_default_everywhere() -> None:
     by_place: dict[str, list[Option]] = {}
     for option in ROWS:
