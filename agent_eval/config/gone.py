@@ -7,7 +7,6 @@ command line that names an unknown option looks here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from agent_eval.config.options import variable
@@ -113,14 +112,6 @@ COMMANDS: Mapping[str, str] = {
 TRIALS_AUTO = "Write a number, such as `trials: 2`: cases that newly fail are run again by themselves."
 """What to do in place of `trials: auto`."""
 
-_MOVED = (
-    "min_pass_rate",
-    "max_hard_fail_rate",
-    "max_hard_fail_increase",
-    "max_regressed_cases",
-    "max_new_hard_fail_cases",
-)
-
 POLICY_KEYS: Mapping[str, str] = {
     "schema_version": "Remove it.",
     "on_inconclusive": "Remove it: what is not settled blocks (exit 3).",
@@ -140,7 +131,7 @@ POLICY_KEYS: Mapping[str, str] = {
     "tracked": _QUARANTINE,
     "expected_fail": _QUARANTINE,
 }
-"""By key of a policy file."""
+"""By key of a policy."""
 
 
 def gone_command(name: str) -> UsageError | None:
@@ -179,23 +170,3 @@ def gone_variable(names: Iterable[str], moved: Iterable[str] = ()) -> UsageError
         name, written = gone[passed], f"The variable {passed}"
         return gone_option(name, written) or moved_option(name, written)
     return None
-
-
-def gone_policy_key(key: str, value: object) -> str | None:
-    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None."""
-    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
-    if not all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names):
-        names = []  # YAML would not read each of them as it is
-    if names and key == "zero_tolerance":
-        return f"Write `safety: [{', '.join(names)}]`: each of them blocks at once."
-    if names and key in ("zero_tolerance_repeat", "zero_tolerance_ceiling"):
-        return f"Write `safety: {{{', '.join(f'{name}: repeated' for name in names)}}}`."
-    if names and key in ("tracked", "expected_fail"):
-        entry = f"{{case: {names[0]}, reason: WHY, until: YYYY-MM-DD}}"
-        return f"Write `quarantine: [{entry}]`, with each of its cases."
-    if key == "thresholds" and isinstance(value, Mapping):
-        rules = [name for name in _MOVED if isinstance(value.get(name), (int, float))]
-        if rules:
-            lines = ", ".join(f"`{name}: {value[name]}`" for name in rules)
-            return f"Write its rules as keys of the policy: {lines}."
-    return POLICY_KEYS.get(key)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.config.gone import gone_option, gone_policy_key
+from agent_eval.config.gone import POLICY_KEYS, gone_option
 from agent_eval.config.options import LISTED, Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.errors import InvalidInput, UsageError
@@ -206,7 +206,7 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
     for old in (name, name.replace("_", "-"), re.sub(r"[._]", "-", key)):
         if (gone := gone_option(old, f"{where}: `{key[:80]}`")) is not None:
             return gone
-    if key.startswith("policy.") and (instead := gone_policy_key(name, value)) is not None:
+    if key.startswith("policy.") and (instead := POLICY_KEYS.get(name)) is not None:
         return InvalidInput(f"{where}: `{key[:80]}` is gone.", remedy=instead, **details)
     if (new := key_of_old_name(key)) is not None:
         remedy = f"Write `{written_anew(new, value)}`. `agent-eval validate {CONFIG_FILE}` prints it all."
