@@ -6,9 +6,9 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +16,7 @@ from agent_eval.errors import FailureKind
 from agent_eval.processes.child import ChildLimits, ChildResult, run_child
 from agent_eval.processes.pool import SUPERVISORS, SupervisorLink, SupervisorLost, Supervisors
 from agent_eval.processes.supervisor import PROCESS_ID
+from tests.e2e.left import wait_until
 
 
 @pytest.fixture
@@ -81,35 +82,30 @@ def test_supervisor_that_dies_before_it_is_born() -> None:
 ENV = {"PATH": os.environ["PATH"]}
 
 
-def sleeping() -> tuple[threading.Thread, list[ChildResult]]:
-    """A thread that waits for a child, and where its result will be."""
+@contextmanager
+def sleeping(place: Path) -> Iterator[list[ChildResult]]:
+    """A child that runs, and where its result will be at the end."""
     ended: list[ChildResult] = []
-    limits = ChildLimits(3600)
+    command = ["sh", "-c", f"touch {place / 'runs'}; exec sleep 3600"]
     thread = threading.Thread(
-        target=lambda: ended.append(run_child(["sleep", "3600"], env=ENV, limits=limits))
+        target=lambda: ended.append(run_child(command, env=ENV, limits=ChildLimits(3600)))
     )
     thread.start()
-    return thread, ended
+    wait_until((place / "runs").exists)
+    yield ended
+    thread.join(60)
 
 
-def test_children_are_ended_on_request_and_others_may_follow() -> None:
-    thread, ended = sleeping()
-    deadline = time.monotonic() + 60
-    while thread.is_alive() and time.monotonic() < deadline:
+def test_children_are_ended_on_request_and_others_may_follow(tmp_path: Path) -> None:
+    with sleeping(tmp_path) as ended:
         SUPERVISORS.end_children()
-        thread.join(0.05)
     assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
     assert run_child(["true"], env=ENV).failure is None
 
 
-def test_closing_ends_what_runs() -> None:
+def test_closing_ends_what_runs(tmp_path: Path) -> None:
     with closing(Supervisors()) as supervisors, pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_eval.processes.child.SUPERVISORS", supervisors)
-        thread, ended = sleeping()
-        deadline = time.monotonic() + 60
-        while not supervisors._in_use and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        supervisors.close()
-        thread.join(30)
+        with sleeping(tmp_path) as ended:
+            supervisors.close()
     assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
