@@ -58,14 +58,12 @@ def page(folder: Path, history: SuiteHistory | None = None) -> str:
         packs.append(open_pack(pack))
     comparison = compared(packs[0], packs[1], generated_at=NOW)
     suite_report = SuiteReport(
-        slug="support-agent",
-        suite_path="support_agent.json",
+        slug="support-agent", suite_path="support_agent.json",
         decision=decide(comparison, Thresholds(min_pass_rate=0.8, max_regressed_cases=0), generated_at=NOW),
-        candidate=comparison.candidate,
-        comparison=comparison,
+        candidate=comparison.candidate, comparison=comparison,
         baseline=BaselineInfo(how="merge base", sha="3f9a1c27aa10", branch="main", age="2 days"),
         history=history,
-    )
+    )  # fmt: skip
     report = EvaluationReport(title="Support agent", suites=[suite_report])
     evidence = SuiteEvidence(candidate=packs[1], baseline=packs[0], place="agent-eval-out/support-agent")
     return render_html(HtmlReport(report=report, evidence={"support-agent": evidence}))

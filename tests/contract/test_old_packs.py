@@ -246,10 +246,8 @@ def test_every_released_pack_replays_in_a_drifted_environment(version: str, comm
         run = str(OLD.with_name(version) / "packs" / pack)
         report = command("replay", "--run", run, *drift, "--out", "../replay.json")
         assert (report["replay_passed"], report["summary_match"], report["case_mismatches"]) == (
-            True,
-            True,
-            [],
-        )
+            True, True, [],
+        )  # fmt: skip
         assert report["cases"] == report["saved_summary"]["total_cases"] > 0
         assert all(pin["allowed"] for pin in report["env_mismatches"])
 

@@ -49,11 +49,9 @@ def packs(folder: Path) -> tuple[Pack, Pack]:
         refund = ("refund", {"order_id": 7, "amount": amount, "reason": "damaged"}, {"ok": True})
         cases = [
             make_case("refund over limit", trace=agent_says(answer, order, refund)),
-            make_case("shipping", trace=conversation),
-            make_case("w" * 150, output="long" * 100),
-            make_case("greeting", output=GREETING),
-            *others,
-        ]
+            make_case("shipping", trace=conversation), make_case("w" * 150, output="long" * 100),
+            make_case("greeting", output=GREETING), *others,
+        ]  # fmt: skip
         failed = (
             {}
             if name == "before"

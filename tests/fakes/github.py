@@ -104,11 +104,8 @@ class FakeGitHub(FakePlatform):
         artifact_id = 9000 + len(self.artifacts)
         run = self.runs[run_id]
         row = copy.deepcopy(_SHAPES["artifact"]) | {
-            "id": artifact_id,
-            "name": name,
-            "size_in_bytes": len(data) if size is None else size,
-            "expired": expired,
-            "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "id": artifact_id, "name": name, "size_in_bytes": len(data) if size is None else size,
+            "expired": expired, "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
             "workflow_run": {
                 "id": run_id, "repository_id": REPOSITORY_ID,
                 "head_repository_id": run["head_repository"]["id"], "head_branch": run["head_branch"],

@@ -137,14 +137,10 @@ class Project:
         for name, value in job.items():
             command += ["--variable", f"{name}={value}"]
         done = subprocess.run(
-            command,
-            cwd=self.repository.top,
-            env={**self._environ(), "PATH": f"{self._programs}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            command, cwd=self.repository.top,
+            env={**self._environ(), "PATH": f"{self._programs}:{os.environ['PATH']}"}, capture_output=True,
+            text=True, check=False, timeout=120,
+        )  # fmt: skip
         log = done.stdout + done.stderr
         assert TOKEN not in log
         # A template that softened an exit code would end with 0 here.

@@ -21,15 +21,12 @@ from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems
 FORMATS = "data/formats"
 CUTS = amount(8, 40, 200)
 FILES = (
-    "claude_code/coverage-test-fix.jsonl",
-    "claude_code/strands_claude_code_skill_tool.json",
-    "codex/strands_codex_exec_json.json",
-    "swe_agent/demonstrations__function_calling_simple.traj",
+    "claude_code/coverage-test-fix.jsonl", "claude_code/strands_claude_code_skill_tool.json",
+    "codex/strands_codex_exec_json.json", "swe_agent/demonstrations__function_calling_simple.traj",
     "inspect/2024-11-05T13-31-45-05-00_input-task_8zXjbRzCWrL9GXiXo2vus9.json",
-    "inspect/2025-05-12T20-28-26-04-00_security-guide.json",
-    "inspect/log_formats.json",
+    "inspect/2025-05-12T20-28-26-04-00_security-guide.json", "inspect/log_formats.json",
     "inspect/log_message_deduplication.eval",
-)
+)  # fmt: skip
 
 
 def counts(result: Result) -> dict[str, Any]:

@@ -47,13 +47,9 @@ def checkout(tmp_path: Path) -> Path:
 def release(checkout: Path, out: Path) -> subprocess.CompletedProcess[str]:
     """Call the script."""
     return subprocess.run(
-        ["scripts/release_local.sh", str(out)],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["scripts/release_local.sh", str(out)], cwd=checkout, capture_output=True, text=True, check=False,
         timeout=TIMEOUT,
-    )
+    )  # fmt: skip
 
 
 def test_what_differs_from_the_commit_is_not_released(checkout: Path, tmp_path: Path):
@@ -71,12 +67,8 @@ def test_wheel_source_bill_of_materials_and_checksums_are_built_and_tried(checko
     assert "runs, compares and decides" in done.stdout
     name = f"agent_eval_gate-{__version__}"
     expected = {
-        f"{name}-py3-none-any.whl",
-        f"{name}.tar.gz",
-        "agent-eval.cdx.json",
-        "notes.md",
-        "runtime.lock",
-    }
+        f"{name}-py3-none-any.whl", f"{name}.tar.gz", "agent-eval.cdx.json", "notes.md", "runtime.lock",
+    }  # fmt: skip
     assert {path.name for path in out.iterdir()} == {*expected, "SHA256SUMS"}
     sums = dict(line.split("  ")[::-1] for line in (out / "SHA256SUMS").read_text().splitlines())
     assert sums == {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in expected}

@@ -35,24 +35,17 @@ def test_the_wheel_runs_in_an_environment_of_its_own(runner: str, wheel: Path, t
     shutil.copyfile(ROOT / "examples" / "suite_good.json", tmp_path / "suite.json")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     environ = {
-        **inherited,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PIPX_HOME": str(tmp_path / "pipx"),
-        "UV_CACHE_DIR": str(tmp_path / "uv"),
-    }
+        **inherited, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PIPX_HOME": str(tmp_path / "pipx"), "UV_CACHE_DIR": str(tmp_path / "uv"),
+    }  # fmt: skip
     for arguments, expected in (
         (["--version"], f"agent-eval {__version__}\n"),
         (["run", "suite.json", "--out", "runs/one", "--format", "json"], '"pass_rate": 1.0'),
     ):
         done = subprocess.run(
-            [program, *RUNNERS[runner], str(wheel), "agent-eval", *arguments],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+            [program, *RUNNERS[runner], str(wheel), "agent-eval", *arguments], cwd=tmp_path, env=environ,
+            capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert expected in done.stdout
     assert (tmp_path / "runs" / "one" / "manifest.json").is_file()

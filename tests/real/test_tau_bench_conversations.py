@@ -28,17 +28,9 @@ def pack(runs: dict[tuple[str, int], dict[str, Any]], tmp_path_factory: pytest.T
     source = ("--input", shared_path(RECORDED), "--source", "tau_bench", "--out", "airline.jsonl")
     assert agent_eval("import-transcript", *source, cwd=place).code == 0
     judged = agent_eval(
-        "run",
-        "--format",
-        "json",
-        "--suite",
-        "airline.jsonl",
-        "--judge",
-        "recorded",
-        "--out",
-        "pack",
+        "run", "--format", "json", "--suite", "airline.jsonl", "--judge", "recorded", "--out", "pack",
         cwd=place,
-    )
+    )  # fmt: skip
     summary = judged.json()["summary"]
     assert (summary["total_cases"], summary["flaky_cases"]) == (50, 26)
     assert [f"{k['pass_hat_k']:.3f}" for k in summary["pass_curve"]] == ["0.420", "0.273", "0.220", "0.200"]

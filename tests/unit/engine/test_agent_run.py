@@ -277,8 +277,6 @@ def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
     shown = pack.trajectory("c0").metadata["attempt_history"][0]["artifacts"]["stderr.txt"]
     assert "bytes left out" in shown
     assert list(open_pack(tmp_path / "two").artifacts("c0")) == [
-        "attempt-0-stderr.txt",
-        "attempt-1-stderr.txt",
-        "trial-1-attempt-0-stderr.txt",
+        "attempt-0-stderr.txt", "attempt-1-stderr.txt", "trial-1-attempt-0-stderr.txt",
         "trial-1-attempt-1-stderr.txt",
-    ]
+    ]  # fmt: skip

@@ -72,12 +72,9 @@ class Bench:
             return (pool or self.pool).submit(trial, number)
 
         return Scheduler(
-            journal=self.journal,
-            start=start,
-            numbers=iter(numbers),
-            on_recorded=self.record,
+            journal=self.journal, start=start, numbers=iter(numbers), on_recorded=self.record,
             **{"places": 2, **options},
-        )
+        )  # fmt: skip
 
     def record(self, done: FinishedTrial, offset: int) -> None:
         assert [*read_records(self.journal.path, [(offset, None)])] == [[done.number]], "it is on disk"

@@ -153,11 +153,9 @@ class BuildRunner:
         """Run the job with a platform's variables. Inputs are named with underscores for hyphens."""
         given = job_inputs({"suite": "suite.json", **STRICT, **inputs})
         environ = {
-            **self.repository.environ,
-            "AGENT_EVAL_CLOCK": CLOCK,
-            **{variable(name): value for name, value in given.items()},
-            **variables,
-        }
+            **self.repository.environ, "AGENT_EVAL_CLOCK": CLOCK,
+            **{variable(name): value for name, value in given.items()}, **variables,
+        }  # fmt: skip
         code, log = self.execute(environ)
         report = self.out / "report.md"
         step = Step(code, log, report.read_text() if report.exists() else "")
@@ -233,15 +231,10 @@ class GitLabRunner(BuildRunner):
             self.change()
         self.gitlab.add_pipeline(pipeline, source="merge_request_event", ref="refs/merge-requests/7/head")
         about = {
-            "IID": "7",
-            "PROJECT_ID": str(of_gitlab.PROJECT),
-            "PROJECT_URL": of_gitlab.WEB,
-            "SOURCE_PROJECT_ID": str(source),
-            "TARGET_BRANCH_NAME": "main",
-            "DIFF_BASE_SHA": self.base,
-            "EVENT_TYPE": "detached",
-            "SOURCE_BRANCH_SHA": "",
-        }
+            "IID": "7", "PROJECT_ID": str(of_gitlab.PROJECT), "PROJECT_URL": of_gitlab.WEB,
+            "SOURCE_PROJECT_ID": str(source), "TARGET_BRANCH_NAME": "main", "DIFF_BASE_SHA": self.base,
+            "EVENT_TYPE": "detached", "SOURCE_BRANCH_SHA": "",
+        }  # fmt: skip
         variables = {f"CI_MERGE_REQUEST_{name}": value for name, value in about.items()}
         started = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_PROJECT_ID": str(runs_in)}
         return self.job(pipeline, {**started, **variables, **(environ or {})}, inputs)
@@ -313,12 +306,10 @@ class BuildkiteRunner(BuildRunner):
             number, branch="topic", commit=head, state="running", pull_request={"id": "7"}
         )
         variables = {
-            "BUILDKITE_BRANCH": "topic",
-            "BUILDKITE_COMMIT": head,
-            "BUILDKITE_PULL_REQUEST": "7",
+            "BUILDKITE_BRANCH": "topic", "BUILDKITE_COMMIT": head, "BUILDKITE_PULL_REQUEST": "7",
             "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
             "BUILDKITE_PULL_REQUEST_REPO": str(self.repository.server) if source is None else source,
-        }
+        }  # fmt: skip
         return self.job(number, {**variables, **(environ or {})}, inputs)
 
     def annotation(self) -> tuple[str, str]:
@@ -372,13 +363,11 @@ class CircleCIRunner(BuildRunner):
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         given = {"circleci_token": of_circleci.TOKEN, "circleci_project_slug": of_circleci.SLUG}
         usual = {
-            "CIRCLECI": "true",
-            "CIRCLE_REPOSITORY_URL": str(self.repository.server),
-            "CIRCLE_JOB": "agent-eval",
-            "CIRCLE_BUILD_NUM": "9000",
+            "CIRCLECI": "true", "CIRCLE_REPOSITORY_URL": str(self.repository.server),
+            "CIRCLE_JOB": "agent-eval", "CIRCLE_BUILD_NUM": "9000",
             "CIRCLE_BUILD_URL": "https://circleci.com/gh/acme/shop/9000",
             "CIRCLE_PIPELINE_ID": of_circleci.identity(f"pipeline {number}"),
-        }
+        }  # fmt: skip
         return self.start({**usual, **variables}, {**given, "circleci_api_url": self.circleci.url, **inputs})
 
 
@@ -398,22 +387,16 @@ class JenkinsRunner(BuildRunner):
     def pull_request(self, *, environ: Mapping[str, str] | None = None, **inputs: str) -> Step:
         """The build of pull request 12 into main."""
         variables = {
-            "BRANCH_NAME": "PR-12",
-            "CHANGE_ID": "12",
-            "CHANGE_TARGET": "main",
-            "GIT_COMMIT": self.change(),
-        }
+            "BRANCH_NAME": "PR-12", "CHANGE_ID": "12", "CHANGE_TARGET": "main", "GIT_COMMIT": self.change(),
+        }  # fmt: skip
         return self.job(3, {**variables, **(environ or {})}, inputs)
 
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         branch = "main" if variables["BRANCH_NAME"] == "main" else "PR-12"
         address = f"{self.jenkins.url}{of_jenkins.FOLDER}/job/{branch}/"
         usual = {
-            "GIT_URL": str(self.repository.server),
-            "JENKINS_URL": f"{self.jenkins.url}/ci/",
-            "JOB_URL": address,
-            "BUILD_NUMBER": str(number),
-            "BUILD_URL": f"{address}{number}/",
-        }
+            "GIT_URL": str(self.repository.server), "JENKINS_URL": f"{self.jenkins.url}/ci/",
+            "JOB_URL": address, "BUILD_NUMBER": str(number), "BUILD_URL": f"{address}{number}/",
+        }  # fmt: skip
         given = {"jenkins_user": "ci", "jenkins_token": of_jenkins.TOKEN, **inputs}
         return self.start({**usual, **variables}, given)
