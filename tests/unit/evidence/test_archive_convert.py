@@ -87,24 +87,6 @@ def test_a_pack_can_be_converted_in_place(tmp_path: Path) -> None:
     assert bytes_of(root) == before
 
 
-def test_other_things_are_not_replaced(tmp_path: Path) -> None:
-    pack = open_pack(make_pack(tmp_path / "p"))
-    (tmp_path / "q").mkdir()
-    (tmp_path / "q/precious").write_bytes(b"1")
-    with pytest.raises(UsageError, match="not empty"):
-        compact(pack, tmp_path / "q")
-    assert bytes_of(tmp_path / "q") == {"precious": b"1"}
-
-
-@LAYOUTS
-def test_an_incomplete_run_stays_incomplete(tmp_path: Path, layout: str) -> None:
-    root = make_pack(tmp_path / "p", layout=layout)
-    manifest = json.loads((root / "manifest.json").read_bytes())
-    (root / "manifest.json").write_bytes(pretty({**manifest, "complete": False}))
-    CONVERT[layout](open_pack(root), tmp_path / "q")
-    assert open_pack(tmp_path / "q").manifest.complete is False
-
-
 @LAYOUTS
 def test_a_configuration_of_another_version_is_kept_as_it_is(tmp_path: Path, layout: str) -> None:
     root = make_pack(tmp_path / "p", layout=layout)

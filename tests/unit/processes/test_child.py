@@ -31,11 +31,6 @@ def test_input_arguments_and_environment_arrive_as_they_are() -> None:
     assert 0 < result.duration_s < 60
 
 
-def test_output_and_errors_are_kept_apart() -> None:
-    result = run_child(python("import sys; print('out'); print('err', file=sys.stderr)"), env=ENV)
-    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
-
-
 @pytest.mark.parametrize(
     ("code", "exit_code", "problem"),
     [
@@ -130,23 +125,6 @@ def test_program_that_cannot_be_executed(tmp_path: Path, mode: int, content: str
 def test_what_no_process_can_be_given_is_refused(argv: list[str], env: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         run_child(argv, env=env)
-
-
-def test_interrupting_the_program_ends_the_child(tmp_path: Path) -> None:
-    parent = (
-        "import sys; from agent_eval.processes.child import run_child\n"
-        "run_child(['sh', '-c', 'echo $$ > pid; exec sleep 3600'], env={'PATH': sys.argv[1]})"
-    )
-    program = subprocess.Popen(
-        python(parent, ENV["PATH"]), cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
-    )
-    pid_file = tmp_path / "pid"
-    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
-        assert program.poll() is None
-    os.killpg(program.pid, signal.SIGINT)
-    _, errors = program.communicate(timeout=60)
-    assert b"KeyboardInterrupt" in errors
-    assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
 
 
 def test_supervisors_are_used_again_and_new_ones_take_the_place_of_dead_ones() -> None:
