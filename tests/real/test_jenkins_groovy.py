@@ -17,7 +17,7 @@ import pytest
 from agent_eval.errors import ExitCode
 from tests.e2e.runner import orders
 from tests.extent import WHOLE_JOB, unavailable
-from tests.fakes.jenkins import FOLDER, TOKEN, FakeJenkins
+from tests.fakes.jenkins import TOKEN, FakeJenkins
 from tests.unit.ci.platforms.builds import JenkinsRunner
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,6 @@ def test_jenkinsfile__gates_a_change(
 ) -> None:
     file = ROOT / "ci-templates" / template
     with FakeJenkins() as jenkins:
-        jenkins.builds[f"{FOLDER}/job/main"] = []
         runner = JenkinsRunner(tmp_path, jenkins)
         runner.write_suite(*orders())
         text = file.read_text().replace("_PACKAGE = ''", "_PACKAGE = 'x.whl'")
