@@ -243,18 +243,12 @@ class GitLabRunner(BuildRunner):
         self._job += 1
         self.gitlab.branches["main"] = self.base
         usual = {
-            "GITLAB_CI": "true",
-            "CI_PROJECT_ID": str(of_gitlab.PROJECT),
-            "CI_PROJECT_DIR": str(self.repository.top),
-            "CI_API_V4_URL": self.gitlab.url,
-            "CI_JOB_TOKEN": of_gitlab.JOB_TOKEN,
-            "CI_JOB_ID": str(self._job),
-            "CI_JOB_NAME": "agent-eval",
-            "CI_JOB_URL": f"{of_gitlab.WEB}/-/jobs/{self._job}",
-            "CI_PIPELINE_ID": str(number),
-            "CI_COMMIT_SHA": "c" * 40,
-            "CI_DEFAULT_BRANCH": "main",
-        }
+            "GITLAB_CI": "true", "CI_PROJECT_ID": str(of_gitlab.PROJECT),
+            "CI_PROJECT_DIR": str(self.repository.top), "CI_API_V4_URL": self.gitlab.url,
+            "CI_JOB_TOKEN": of_gitlab.JOB_TOKEN, "CI_JOB_ID": str(self._job), "CI_JOB_NAME": "agent-eval",
+            "CI_JOB_URL": f"{of_gitlab.WEB}/-/jobs/{self._job}", "CI_PIPELINE_ID": str(number),
+            "CI_COMMIT_SHA": "c" * 40, "CI_DEFAULT_BRANCH": "main",
+        }  # fmt: skip
         step = self.start({**usual, **variables}, {"gitlab_token": of_gitlab.TOKEN, **inputs})
         assert not any(token in "".join(self.gitlab.bodies()) for token in self._secrets)
         return step
@@ -320,18 +314,13 @@ class BuildkiteRunner(BuildRunner):
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         given = {"buildkite_token": of_buildkite.TOKEN, "buildkite_api_url": self.buildkite.url, **inputs}
         usual = {
-            "PATH": f"{self._programs}:{self.repository.environ['PATH']}",
-            "BUILDKITE": "true",
-            "BUILDKITE_ORGANIZATION_SLUG": "acme",
-            "BUILDKITE_PIPELINE_SLUG": "shop",
-            "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
-            "BUILDKITE_BUILD_NUMBER": str(number),
+            "PATH": f"{self._programs}:{self.repository.environ['PATH']}", "BUILDKITE": "true",
+            "BUILDKITE_ORGANIZATION_SLUG": "acme", "BUILDKITE_PIPELINE_SLUG": "shop",
+            "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main", "BUILDKITE_BUILD_NUMBER": str(number),
             "BUILDKITE_BUILD_URL": f"{of_buildkite.WEB}/builds/{number}",
-            "BUILDKITE_JOB_ID": f"0190a3b4-{number}",
-            "BUILDKITE_REPO": str(self.repository.server),
-            "BUILDKITE_PULL_REQUEST": "false",
-            "BUILDKITE_AGENT_ACCESS_TOKEN": of_buildkite.AGENT_TOKEN,
-        }
+            "BUILDKITE_JOB_ID": f"0190a3b4-{number}", "BUILDKITE_REPO": str(self.repository.server),
+            "BUILDKITE_PULL_REQUEST": "false", "BUILDKITE_AGENT_ACCESS_TOKEN": of_buildkite.AGENT_TOKEN,
+        }  # fmt: skip
         step = self.start({**usual, **variables}, given)
         assert not any(token in self.annotation()[1] for token in self._secrets)
         return step
