@@ -40,14 +40,12 @@ class FakeJenkins(Served):
         """A build of a job that archived the evidence, unless `data` is None."""
         row = {
             "_class": "org.jenkinsci.plugins.workflow.job.WorkflowRun",
-            "number": number,
-            "result": result,
+            "number": number, "result": result, "timestamp": 1_768_204_800_000,
             "url": f"{self.url}{job}/{number}/",
-            "timestamp": 1_768_204_800_000,
             "artifacts": [] if data is None else [{"relativePath": EVIDENCE}],
             # Jenkins answers an empty object for an action that has nothing that was asked for.
             "actions": [{}, {"_class": "BuildData", "lastBuiltRevision": {"SHA1": commit}}, {}],
-        }
+        }  # fmt: skip
         self.builds.setdefault(job, []).insert(0, row)
         self.files[f"{job}/{number}/artifact/{EVIDENCE}"] = data or b""
 
