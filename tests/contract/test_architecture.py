@@ -1,7 +1,7 @@
 """What the architecture page and the contributing guide say is held to the code.
 
-Only `storage` opens files for writing: atomic writes, redaction and limits live there. Only a CI platform's own
-folder names it, so that a further platform needs no change elsewhere.
+Only `storage` opens files for writing: atomic writes, redaction and limits live there. Only a CI platform's
+own folder names it, so that a further platform needs no change elsewhere.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ NAMES = re.compile(
 )
 """A platform, or a variable of its runner."""
 
-TERMS = re.compile(
+ITS_WORDS = re.compile(
     r"pull request|merge request|merge group|job'?s?.summary|step.summary|workflow run"
     r"|actions: read|pull-requests: write",
     re.IGNORECASE,
@@ -225,7 +225,7 @@ def platform_of(module: str) -> str:
     return "" if name in SHARED | {"__init__"} else name.partition("_")[0]
 
 
-@pytest.mark.parametrize("pattern", [NAMES, TERMS], ids=["names", "terms"])
+@pytest.mark.parametrize("pattern", [NAMES, ITS_WORDS], ids=["names", "terms"])
 def test_only_a_platforms_own_folder_speaks_of_it(pattern: re.Pattern[str]) -> None:
     found = [
         f"{name}:{number}: {line.strip()[:100]}"
@@ -240,7 +240,7 @@ def test_only_a_platforms_own_folder_speaks_of_it(pattern: re.Pattern[str]) -> N
 @pytest.mark.parametrize("name", sorted(ALLOWED))
 def test_every_exception_is_still_needed(name: str) -> None:
     text = (PACKAGE / name).read_text(encoding="utf-8")
-    assert NAMES.search(text) or TERMS.search(text)
+    assert NAMES.search(text) or ITS_WORDS.search(text)
 
 
 def test_no_module_imports_a_platform_but_itself_and_the_demonstration() -> None:

@@ -322,3 +322,50 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
     assert again.returncode == 0
     assert (place / "tools.json").read_bytes() == recorded, "recorded over what is complete"
     assert (place / "calls").read_bytes() == calls, "run again though it was complete"
+
+
+# Conversations: none that had finished is held again, or lost; what broke off is held from its first turn
+
+CONVERSATIONS, TURNS = 24, 4
+
+ALIVE = """
+import json, os, sys
+log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+for line in sys.stdin:
+    task = json.loads(line)
+    os.write(log, f"{task['case_id']}:{task['turn']}\\n".encode())
+    print(json.dumps({"assistant_output": f"answer {task['turn']} to {task['input']}"}), flush=True)
+"""
+
+
+def start_conversations(place: Path, out: str, *more: str) -> Process:
+    words = [
+        "run-loop", "--suite", "suite.json", "--out", out, "--run-id", "r", "--parallel", "3",
+        "--agent-command", f"{sys.executable} -S -E alive.py", "--set", "agent.keep_alive=true",
+        "--judge-model", "scripted:script.json", "--max-repairs", "0", "--format", "json", *more,
+    ]  # fmt: skip
+    return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
+
+
+@pytest.fixture
+def conversations(tmp_path: Path) -> Path:
+    (tmp_path / "alive.py").write_text(ALIVE)
+    user = {"guidelines": "You want a refund.", "max_turns": TURNS}
+    judged = {"conversation": user, "regex_patterns": ["answer"]}
+    cases = [
+        {"case_id": str(number), "turns": [{"input": f"Hello {number}"}], **judged}
+        for number in range(CONVERSATIONS)
+    ]
+    suite = {"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    replies = [{"purpose": "simulate", "turn": turn, "text": f"word {turn}"} for turn in range(2, TURNS + 1)]
+    script = {"kind": "model_script", "schema_version": "1.2.0", "replies": replies}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    return tmp_path
+
+
+def test_killed_at_any_moment_no_finished_conversation_is_held_again_or_lost(conversations: Path) -> None:
+    killed = Killed(start_conversations, CONVERSATIONS, 0.2)
+    expected = {f"{case}:{turn}": 1 for case in range(CONVERSATIONS) for turn in range(1, TURNS + 1)}
+    assert killed.whole(conversations) == expected
+    killed.again_and_again(conversations, amount(4, 15, 50))

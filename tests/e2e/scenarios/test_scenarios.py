@@ -93,7 +93,7 @@ FURTHER = f"{SAFETY}, and in 2 of 2 further runs of this change."
 SLOW = """if case == 'order-1':
     tools.append('escalate')
     print(file=open(world / 'asked', 'a'))
-    time.sleep(60 if (world / 'asked').stat().st_size > 5 else 0)  # four trials of the change, one further one
+    time.sleep(60 if (world / 'asked').stat().st_size > 5 else 0)  # after four trials and a further one
 """
 LEAVES_LOGS = "open('ignored.log', 'a').write('x'); open('new.log', 'a').write('x')\n"
 ALTERS = broken(1) + "if case == 'order-1': open('agent.py', 'a').write('#')\n"

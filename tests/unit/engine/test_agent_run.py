@@ -11,13 +11,14 @@ import pytest
 
 from agent_eval.agents.base import Task
 from agent_eval.agents.tools import CaseTools
-from agent_eval.contracts import AttemptLimits, RunConfig, TrialLimits
+from agent_eval.contracts import AttemptLimits, Case, RunConfig, RunLimits, Trace, TrialLimits
 from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.progress import RunProgress
+from agent_eval.engine.progress import RunProgress, RunUse
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
+from agent_eval.engine.usage import TrialUse
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.reader import open_pack
 from agent_eval.http.retry import Patience
@@ -27,6 +28,7 @@ from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from tests.e2e.program import tree
 from tests.extent import crossed
+from tests.factories import make_case, make_event
 from tests.unit.engine.agents import STILL, Answer, FakeAgent
 from tests.unit.engine.conftest import MakeSuite
 
@@ -280,3 +282,55 @@ def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
         "attempt-0-stderr.txt", "attempt-1-stderr.txt", "trial-1-attempt-0-stderr.txt",
         "trial-1-attempt-1-stderr.txt",
     ]  # fmt: skip
+
+
+# What a trial and a run have used, and costs that are unknown
+
+
+def used(*events: dict[str, Any], seconds: float = 1.0) -> TrialUse:
+    case = Case.model_validate({"case_id": "c", "trace": list(events)})
+    use = TrialUse()
+    use.add(case, Trace(case.trace), seconds)
+    return use
+
+
+def test_agent_steps_and_tool_calls_are_counted() -> None:
+    case = Case.model_validate(make_case("c", "a", "b"))
+    use = TrialUse()
+    use.add(case, Trace(case.trace), 1.0)
+    use.add(case, Trace(case.trace), 2.0)
+    assert (use.seconds, use.steps, use.tool_calls) == (3.0, 6, 4)
+
+
+def test_what_nothing_tells_is_unknown_and_not_0() -> None:
+    use = used(make_event(0, attributes={"note": 1}))
+    assert use.tokens is None
+    assert use.cost_usd is None
+    assert use.reached(TrialLimits(tokens=1, cost_usd=0.1)) is None
+
+
+def test_tokens_are_priced_where_no_cost_is_recorded() -> None:
+    tokens = {"gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 0}
+    use = used(make_event(0, attributes={"gen_ai.response.model": "gpt-4o", **tokens}))
+    assert use.tokens == 1_000_000
+    assert use.cost_usd == pytest.approx(2.5)
+
+
+def test_a_limit_that_is_met_exactly_is_kept_but_leaves_nothing() -> None:
+    use = used(make_event(0, attributes={"cost_usd": 0.5}))
+    assert use.reached(TrialLimits(cost_usd=0.5)) is None
+    assert use.is_spent(TrialLimits(cost_usd=0.5))
+    assert not use.is_spent(TrialLimits(cost_usd=0.6, tokens=3))
+
+
+def test_a_run_knows_what_it_does_not_know() -> None:
+    now = [0.0]
+    run = RunUse(RunLimits(seconds=10, cost_usd=1.0), lambda: now[0])
+    run.add(None)
+    run.add(0.4)
+    assert (run.cost_usd, run.average, run.reached()) == (0.4, 0.4, "")
+    assert (run.may_start(0), run.may_start(1)) == (True, False)
+    run.add(0.4)
+    assert "cost limit of 1 US dollars is reached (0.8 spent, and a trial costs 0.4" in run.reached()
+    now[0] = 10.0
+    assert "time limit of 10 s" in run.reached()
