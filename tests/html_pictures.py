@@ -86,9 +86,7 @@ def _run(number: int) -> RunRecord:
     facts["run_url"] = f"https://ci.example.org/runs/{number}"
     run = made_run(number, counts, **facts).run
     cost, latency = 0.0062 + 0.0004 * (number * 7 % 5), 2_100.0 + 90 * (number * 5 % 7)
-    cases = {
-        name: made_case(name, count, 1, cost_usd=cost, latency_ms=latency) for name, count in passed.items()
-    }
+    cases = {name: made_case(name, at, 1, cost_usd=cost, latency_ms=latency) for name, at in passed.items()}
     return RunRecord(run, cases)
 
 

@@ -48,9 +48,7 @@ def test_every_package_is_listed_on_its_floor():
     floors = configured_floors()
     listed = {name.strip("`"): int(floor) for floor, name, _ in rows("Packages and floors")}
     assert set(listed) == packages()
-    assert {
-        name: floor for floor, names in enumerate(floors, 1) for name in names if name in listed
-    } == listed
+    assert {name: floor for floor, row in enumerate(floors, 1) for name in row if name in listed} == listed
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -121,9 +119,7 @@ def test_no_page_speaks_a_dialect(page: Path) -> None:
 
 def test_no_module_is_too_long_to_read_or_named_vaguely():
     modules = sorted(PACKAGE.rglob("*.py"))
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules
-    }
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in modules}
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
     assert [str(path) for path in modules if path.stem in VAGUE] == []
 

@@ -43,9 +43,7 @@ PROGRAM = f"command:{sys.executable} agent.py"
 def write_suite(place: Path, *case_ids: str, **fields: Any) -> None:
     commands = {name: f"{sys.executable} command.py {name}" for name in ("setup", "teardown")}
     policy = {"forbidden_tools": ["pay"]}
-    cases = [
-        {"case_id": case_id, "input": "hi", "policy": policy, **commands, **fields} for case_id in case_ids
-    ]
+    cases = [{"case_id": name, "input": "hi", "policy": policy, **commands, **fields} for name in case_ids]
     left.write_suite(place, *cases)
 
 

@@ -173,9 +173,7 @@ def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
     end=[("segfaults", "of SIGSEGV"), ("exits", "with exit code 3"), ("is_killed", "of SIGKILL")],
     parallel=["1", "2", "6"],
 )
-def test_function_that_ends_its_process_alone_failed(
-    place: Path, end: tuple[str, str], parallel: str
-) -> None:
+def test_function_that_ends_its_process_failed(place: Path, end: tuple[str, str], parallel: str) -> None:
     function, how = end
     summary = run(place, function, "--parallel", parallel).json()["summary"]
     assert (summary["total_cases"], summary["error_cases"]) == (CASES, 1)
@@ -320,9 +318,7 @@ def test_interrupted_what_was_begun_ends_and_resumed_does_the_rest(
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_no_worker_stays_nothing_lost(
-    place: Path, start: Callable[..., Process]
-) -> None:
+def test_killed_at_any_moment_nothing_stays_or_is_lost(place: Path, start: Callable[..., Process]) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]
     for finished in (1, 9, 20, 33):
         process = start("logged", *more)

@@ -217,9 +217,7 @@ def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
         ("And to Peru?", ["shipping"]),
     ],
 )
-def test_find_looks_into_all_that_packed_cases_say_as_well(
-    text: str, names: list[str], page: Browser
-) -> None:
+def test_find_looks_into_all_that_packed_cases_say(text: str, names: list[str], page: Browser) -> None:
     find(page, text)
     until(page, f"{ROWS}.length === {len(names)}")
     assert page.value(NAMES) == names

@@ -70,9 +70,7 @@ def test_one_process_and_several_write_one_pack(place: Path, processors: Callabl
         (signal.SIGKILL, -signal.SIGKILL, ""),
     ],
 )
-def test_run_that_is_ended_leaves_no_process(
-    place: Path, ending: signal.Signals, code: int, told: str
-) -> None:
+def test_an_ended_run_leaves_no_process(place: Path, ending: signal.Signals, code: int, told: str) -> None:
     process = start(*RUN, cwd=place, measured=False)
     scoring = workers(process.pid)
     process.send_signal(ending)

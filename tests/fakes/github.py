@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.fakes.commits import sha, tip_of
-from tests.fakes.contract import Contract
+from tests.fakes.contract import Contract, Query
 from tests.fakes.server import FakePlatform, Fault, Reply, Seen, link_to_next, next_fault, page_of, send
 
 TOKEN = "ghs_" + "S3cretToken" * 3
@@ -159,9 +159,7 @@ class FakeGitHub(FakePlatform):
     def credential(self, handler: BaseHTTPRequestHandler) -> str:
         return "token" if handler.headers.get("Authorization") == f"Bearer {TOKEN}" else ""
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         return [] if path == "/user" else super().problems(method, path, query, body, credential)
 
     def is_described(self, path: str, reply: Reply) -> bool:

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tests.fakes.contract import Contract
+from tests.fakes.contract import Contract, Query
 from tests.fakes.server import FakePlatform, Reply, error, link_to_next, page_of
 
 TOKEN = "glpat-" + "S3cretToken" * 3
@@ -96,9 +96,7 @@ class FakeGitLab(FakePlatform):
     def described(self, path: str) -> str:
         return re.sub(r"(?<=/artifacts/)(.+)", lambda found: quote(found[1], safe="%"), path)
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         problems = super().problems(method, path, query, body, credential)
         if self.contract and credential and not self.contract.accepts(method, path, credential):
             problems.append(f"{method} {path} does not take the credential {credential}")

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from tests.fakes.contract import Contract
+from tests.fakes.contract import Contract, Query
 
 Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
 CREDENTIALS = ("Authorization", "PRIVATE-TOKEN", "JOB-TOKEN", "Circle-Token")
@@ -237,9 +237,7 @@ class FakePlatform(Served):
         headers = {"Content-Type": "application/json; charset=utf-8", **reply.headers}
         self.send(handler, Reply(reply.status, data, headers, reply.fault))
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         """What the description has against a request."""
         return self.contract.request_problems(method, path, query, body) if self.contract else []
 

@@ -100,9 +100,7 @@ class Project:
         done = self._run({**given, "CI_PIPELINE_ID": str(pipeline)})
         left = self.repository.top / LEFT
         files = [path for path in left.rglob("*") if path.is_file()]
-        self.gitlab.add_job(
-            pipeline, {path.relative_to(left).as_posix(): path.read_bytes() for path in files}
-        )
+        self.gitlab.add_job(pipeline, {at.relative_to(left).as_posix(): at.read_bytes() for at in files})
         return done
 
     def merge_request(self, **variables: str) -> Ended:

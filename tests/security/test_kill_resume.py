@@ -110,9 +110,7 @@ class Killed:
                 kills += 1
             out, err = process.communicate()
             after = logged(place)
-            again = [
-                asked for asked in after if asked.split(":")[0] in done and after[asked] != before[asked]
-            ]
+            again = [what for what in after if what.split(":")[0] in done and after[what] != before[what]]
             assert again == [], "run again though they had finished"
             if process.returncode == 0:
                 assert json.loads(out)["summary"]["total_cases"] == self.cases
@@ -154,9 +152,7 @@ def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @WHOLE_JOB
-def test_interrupted_it_keeps_trials_and_says_how_to_go_on(
-    place: Path, sent: signal.Signals, code: int
-) -> None:
+def test_interrupted_it_keeps_trials_and_says_how_on(place: Path, sent: signal.Signals, code: int) -> None:
     process = start(place, "out")
     wait_until(lambda: journalled(place))
     process.send_signal(sent)

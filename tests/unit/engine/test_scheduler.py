@@ -176,9 +176,7 @@ def test_records_that_wait_share_a_sync(bench: Bench, monkeypatch: pytest.Monkey
     assert len(syncs) <= 4  # of the first to end, of those that ended meanwhile, and of the last two
 
 
-def test_a_disk_that_is_full_ends_it_and_nothing_counts(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_it_and_nothing_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -24,9 +24,7 @@ OTHER = {"files": "compact", "compact": "files"}
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {at.relative_to(root).as_posix(): at.read_bytes() for at in root.rglob("*") if at.is_file()}
 
 
 def results(count: int) -> list[Any]:

@@ -41,9 +41,7 @@ from agent_eval.storage.atomic import (
 
 def content(root: Path) -> dict[str, bytes]:
     """Everything below a directory, hidden leftovers included."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {at.relative_to(root).as_posix(): at.read_bytes() for at in root.rglob("*") if at.is_file()}
 
 
 @contextmanager
