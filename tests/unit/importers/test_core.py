@@ -268,6 +268,23 @@ def test_expectations_are_joined_by_id_and_the_others_reported(tmp_path, name, t
     assert [(entry.field, entry.severity) for entry in result.diagnostics.entries] == [("s9", "lost")]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("e.json", b"7", "is neither an object nor an array"),
+        ("e.json", b'[{"id": "a"}, {"team": "x"}]', "entry 2 has none of case_id, id"),
+        ("e.json", b'{"cases": [{"id": "a"}, {"case_id": "a"}]}', "entry 2 repeats the id 'a'"),
+        ("e.csv", b"id,expected_output\na,\xff\n", "is not CSV in UTF-8"),
+        ("e.csv", b'id,expected_output\na,"b\n', "is not CSV in UTF-8: unexpected end of data"),
+    ],
+)
+def test_a_file_of_expectations_that_cannot_be_joined_is_refused(tmp_path, name, data, problem):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidInput, match=f"{name}: {problem}") as caught:
+        imported(tmp_path, TWO_TURNS[0], expect=tmp_path / name)
+    assert caught.value.remedy.startswith('Write {"ID": EXPECTED} as JSON')
+
+
 def test_integers_that_do_not_fit_64_bits_are_kept_as_text(tmp_path):
     message = {"role": "user", "content": {"id": 2**70}}
     (case,), _ = imported(tmp_path, {"messages": [message]})
