@@ -27,7 +27,7 @@ from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, remedy_for, why_ended, why_unjudged
-from agent_eval.reports.parts import NEW_RULES
+from agent_eval.reports.model import NEW_RULES
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_eval.attestations.keys import parse_signing_key
-from agent_eval.attestations.predicates import gate_predicate
+from agent_eval.attestations.statement import gate_predicate
 from agent_eval.ci.agents import Agents, check_agent
 from agent_eval.ci.baseline import (
     MAX_ANCESTORS,

@@ -263,8 +263,8 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     """
     settings, suites = job.settings, evaluation.suites
     # Templates and their engine take a moment to load; where nothing can be evaluated they are not needed.
-    from agent_eval.reports.html.evidence import SuiteEvidence
-    from agent_eval.reports.html.page import HtmlReport, render_html
+    from agent_eval.reports.html.lines import SuiteEvidence
+    from agent_eval.reports.html.page import render_html
 
     evidence = {
         suite.target.slug: SuiteEvidence(
@@ -282,7 +282,7 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     several = "report" if is_default else settings.comment_id
     path = settings.out / html_name(suites[0].target.slug if len(suites) == 1 else several)
     try:
-        page = job.redactor.of_secrets.redact_text(render_html(HtmlReport(report=report, evidence=evidence)))
+        page = job.redactor.of_secrets.redact_text(render_html(report, evidence))
         write_file(path, page.encode("utf-8", "replace"))
     except AgentEvalError as error:
         job.platform.warn(f"The HTML report could not be written: {error.message}")

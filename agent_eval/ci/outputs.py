@@ -71,7 +71,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         suites=[_suite(suite, evaluation, job.clock()) for suite in evaluation.suites],
         run_url=run.run_url,
         head_sha=run.head_sha,
-        evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
+        evidence_name=settings.evidence_name if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
         # The cause of an outage is said at the top already.

@@ -385,7 +385,7 @@ class GitHub(GitHubStep, Platform):
 
         Only what is reported on may be of another repository's code.
         """
-        api, name, label = self._reads(), self._settings.baseline_artifact, f"run {run_id}"
+        api, name, label = self._reads(), self._settings.evidence_name, f"run {run_id}"
         try:
             path = f"{self._root}/actions/runs/{run_id}/artifacts"
             rows = listed(api, Listing[Artifact], path, {"name": name})
@@ -410,7 +410,7 @@ class GitHub(GitHubStep, Platform):
         """Upload the archive where the settings ask for it; else a step of the workflow does."""
         if not self._own["upload_evidence"]:
             return
-        name = self._settings.baseline_artifact
+        name = self._settings.evidence_name
         try:
             upload_artifact(name, archive, self._environ, self._connect)
         except AgentEvalError as error:

@@ -243,7 +243,7 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
             raise
         raise RemoteError(
             f"This run has an artifact `{name}` already.",
-            remedy="Give each of several evaluations its own `baseline.artifact`, and upload it once.",
+            remedy="Give each of several evaluations its own `comment-id`, and upload it once.",
         ) from error
     if not created.ok:
         raise RemoteError("The artifact service created no artifact.", remedy=_UPLOAD_LATER)

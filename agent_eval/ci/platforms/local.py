@@ -161,7 +161,7 @@ class LocalDirectory(Platform):
             )
 
     def _fetch(self, archive: Path, run: StoredRun) -> bytes:
-        wanted, label = self._settings.baseline_artifact, f"run {run.number}"
+        wanted, label = self._settings.evidence_name, f"run {run.number}"
         if run.artifact != wanted:
             raise Skipped(f"Run {run.number} left no evidence `{wanted}`.")
         refuse_large_archive(run.size, label)
@@ -186,7 +186,7 @@ class LocalDirectory(Platform):
                 shutil.copyfileobj(source, copy)
             run = StoredRun(
                 number=int(place.name),
-                artifact=self._settings.baseline_artifact,
+                artifact=self._settings.evidence_name,
                 branch=self._checked_out,
                 commit=self._commit,
                 created_at=clock.timestamp(self._environ),
@@ -252,7 +252,7 @@ class StoredRun(BaseModel):
 
     Attributes:
         number: Grows with time; names the directory.
-        artifact: Name of the evaluation's evidence, `baseline.artifact`.
+        artifact: Name of the evaluation's evidence.
         branch: The branch that was checked out; None where none was.
         commit: The commit that was checked out; None when unknown.
         created_at: ISO 8601.

@@ -110,12 +110,12 @@ class PlatformSpec:
 class PlatformSettings:
     """The settings of a job that its platform reads.
 
-    The evidence is found again as `baseline_artifact`; `report_run_id` is the run whose evidence is reported
+    The evidence is found again as `evidence_name`; `report_run_id` is the run whose evidence is reported
     on, None where the job evaluates; `own` has the rows of every platform, by field, and each reads its own.
     """
 
     comment_id: str
-    baseline_artifact: str
+    evidence_name: str
     report_run_id: int | None = None
     out: Path
     own: Mapping[str, Any] = field(repr=False)

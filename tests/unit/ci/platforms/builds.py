@@ -153,11 +153,9 @@ class BuildRunner:
         """Run the job with a platform's variables. Inputs are named with underscores for hyphens."""
         given = job_inputs({"suite": "suite.json", **STRICT, **inputs})
         environ = {
-            **self.repository.environ,
-            "AGENT_EVAL_CLOCK": CLOCK,
-            **{variable(name): value for name, value in given.items()},
-            **variables,
-        }
+            **self.repository.environ, "AGENT_EVAL_CLOCK": CLOCK,
+            **{variable(name): value for name, value in given.items()}, **variables,
+        }  # fmt: skip
         code, log = self.execute(environ)
         report = self.out / "report.md"
         step = Step(code, log, report.read_text() if report.exists() else "")

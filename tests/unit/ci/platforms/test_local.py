@@ -154,7 +154,7 @@ def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) ->
 
 
 def test_evidence_of_another_evaluation_is_passed_over(shop: Shop) -> None:
-    shop.evaluate(baseline_artifact="safety")
+    shop.evaluate(comment_id="safety")
     shop.evaluate()
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert "Run 1 left no evidence `agent-eval-evidence`." in shop.log
