@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TextIO, final
+from typing import ClassVar, Literal, Self, TextIO, final
 
 from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, Marker, Published, publish
@@ -121,15 +121,6 @@ class Platform(Reporter):
     spec: ClassVar[PlatformSpec]
     reporter: ClassVar[type[Reporter] | None] = None
     """Tells of settings that cannot be read; None where that is the caller's task."""
-
-    @staticmethod
-    def comments_on(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
-        """Open the comments of a change, for a job on another platform, by that job's own settings.
-
-        None for a page that is not of this platform, and without a token.
-        """
-        del page, own, connect
-        return None
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
-from agent_eval.ci.platforms.catalog import platforms
+from agent_eval.ci.platforms.github_api import pull_request_comments
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.errors import AgentEvalError, UsageError
@@ -236,8 +236,7 @@ class CircleCI(Platform):
         of, job = of_pipeline(self._pipeline, self._job), job_of(".circleci/config.yml", self._job)
         marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1, of, job)
         try:
-            opened = (host.comments_on(page, self._own, self._connect) for host in platforms())
-            comments = next(filter(None, opened), None)
+            comments = pull_request_comments(page, self._own, self._connect)
         except AgentEvalError as error:
             return self._not_written(f"{error.message} {error.remedy}")
         if comments is None:

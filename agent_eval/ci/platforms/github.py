@@ -37,7 +37,6 @@ from agent_eval.ci.platforms.github_api import (
     WorkflowRun,
     connected,
     listed,
-    pull_request_comments,
     upload_artifact,
 )
 from agent_eval.ci.platforms.rest import NOT_FOUND
@@ -282,7 +281,6 @@ class GitHub(GitHubStep, Platform):
     """One job of GitHub Actions."""
 
     spec, reporter = GITHUB, GitHubStep
-    comments_on = staticmethod(pull_request_comments)
 
     def begin(self) -> None:
         """Read the event, and open the API where there is a token."""

@@ -185,10 +185,10 @@ class PullRequestComments(Comments):
 
 
 def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
-    """Open the comments of a pull request, as `Platform.comments_on`.
+    """Open the comments of a pull request, for a job on another platform, by that job's own settings.
 
-    The token goes to no host that only the page's address names: to GitHub itself, or to the API that the
-    settings name, on the page's host or on `api.` before it.
+    None for another page, and without a token. That goes to no host that only the page's address names: to
+    GitHub itself, or to the API that the settings name, on the page's host or on `api.` before it.
     """
     match, token, base = _PAGE_OF_CHANGE.fullmatch(page), own["github_token"], own["github_api_url"]
     host = urlsplit(page).netloc.lower()
