@@ -70,7 +70,6 @@ def attest(
     signer: Signer,
     *,
     decision: Path | None = None,
-    url: str | None = None,
     environ: Mapping[str, str],
 ) -> dict[str, Any]:
     """Verify a pack, and write what its run and its gate found below `attestations/`.
@@ -89,7 +88,7 @@ def attest(
     path_in_pack(path, Path(RESULT.bundle), remedy="Attest the pack's directory, then archive it.")
     remove_unlisted(path, (name for kind in KINDS for name in (kind.predicate, kind.mac, kind.bundle)))
     pack = open_run(path)
-    return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), url=url, environ=environ)
+    return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), environ=environ)
 
 
 def attest_opened(

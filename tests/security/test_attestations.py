@@ -424,9 +424,7 @@ def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
         attest(root, Signer(SIGNER), decision=other / DECISION, environ={})
 
 
-def test_large_attestation_is_refused_before_it_is_read(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_attestation_is_refused_unread(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_eval.operations.trust.MAX_ATTESTATION_BYTES", 1000)
     with pytest.raises(InvalidPack, match="larger than 1,000 bytes"):
         open_trusted(scene.root, trusting(SIGNER))
