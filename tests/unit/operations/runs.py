@@ -17,7 +17,9 @@ def judged(
     name: str, *cases: dict[str, Any], environ: Mapping[str, str] | None = None, **judging: Any
 ) -> Pack:
     """Judge cases by the judge `regex`, or as `Judging` is told, and open the pack of that name."""
-    suite, how = Path(f"{name}.json"), Judging(**{"judges": ("regex",), **judging})
+    suite, config = Path(f"{name}.json"), Path(f"{name}-judges.json")
     suite.write_text(json.dumps(make_suite(*cases)))
+    config.write_text(json.dumps(judging.pop("configs", {})))
+    how = Judging(**{"judges": ("regex",), "judge_config": config, **judging})
     run_suite(RunSpec(suite=suite, output=Output(pack=Path(name)), judging=how), environ=environ or {})
     return open_pack(Path(name))
