@@ -5,6 +5,7 @@ import hashlib
 import html
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
