@@ -44,11 +44,6 @@ class Reason:
     fault: Fault = "agent"
 
     @property
-    def is_of_behaviour(self) -> bool:
-        """Whether it is about what the agent did: its calls, or that it obeyed another party."""
-        return " called" in self.template or " obeyed" in self.template
-
-    @property
     def is_of_amount(self) -> bool:
         """Whether it is a limit of money or time."""
         return self.template in (_COSTS, _LATE)
@@ -102,7 +97,8 @@ def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
     having: dict[Reason, list[int]] = {}
     for position, row in enumerate(rows):
         reasons = reasons_of(row)
-        for reason in [reason for reason in reasons if reason.is_of_behaviour] or reasons:
+        did = [each for each in reasons if " called" in each.template or " obeyed" in each.template]
+        for reason in did or reasons:
             having.setdefault(reason, []).append(position)
     explained: set[int] = set()
     queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
