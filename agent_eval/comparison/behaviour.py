@@ -356,12 +356,18 @@ def diff_events(
 
 def _equal(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair what is equal in both lists, ascending: first what they begin and end with."""
-    shorter = min(len(before), len(now))
-    start = next((k for k in range(shorter) if before[k] != now[k]), shorter)
-    end = next((k for k in range(shorter - start) if before[-1 - k] != now[-1 - k]), shorter - start)
+    start, end = shared_ends(before, now)
     inner = _between(before[start : len(before) - end], now[start : len(now) - end])
     pairs = [(k, k) for k in range(start)] + [(start + first, start + second) for first, second in inner]
     return pairs + [(len(before) - k, len(now) - k) for k in range(end, 0, -1)]
+
+
+def shared_ends(before: Sequence[Hashable], now: Sequence[Hashable]) -> tuple[int, int]:
+    """Count the items that two lists have in common at their beginning, and of the rest at their end."""
+    shorter = min(len(before), len(now))
+    start = next((k for k in range(shorter) if before[k] != now[k]), shorter)
+    end = next((k for k in range(shorter - start) if before[-1 - k] != now[-1 - k]), shorter - start)
+    return start, end
 
 
 def _between(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:
