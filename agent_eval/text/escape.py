@@ -89,7 +89,9 @@ def prose(text: str, *, limit: int = 400, begins_line: bool = True) -> str:
         if code:
             close()
             pieces.append(f"{opening}{code_span(code, limit=limit)}{closing}")
-        elif _stays_a_word(word, first=begins_line and not pieces and not loose):
+            continue
+        pattern = _FIRST if begins_line and not pieces and not loose else _IN_A_SENTENCE
+        if pattern.fullmatch(word) and not _LINKED.search(word):
             close()
             pieces.append(word.replace("&", "&amp;"))
         else:
@@ -113,11 +115,6 @@ def is_web_address(address: str | None, *, limit: int = 500) -> bool:
 
 def _longest_run(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-
-
-def _stays_a_word(word: str, *, first: bool) -> bool:
-    pattern = _FIRST if first else _IN_A_SENTENCE
-    return pattern.fullmatch(word) is not None and _LINKED.search(word) is None
 
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})

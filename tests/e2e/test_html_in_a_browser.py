@@ -49,11 +49,9 @@ def packs(folder: Path) -> tuple[Pack, Pack]:
         refund = ("refund", {"order_id": 7, "amount": amount, "reason": "damaged"}, {"ok": True})
         cases = [
             make_case("refund over limit", trace=agent_says(answer, order, refund)),
-            make_case("shipping", trace=conversation),
-            make_case("w" * 150, output="long" * 100),
-            make_case("greeting", output=GREETING),
-            *others,
-        ]
+            make_case("shipping", trace=conversation), make_case("w" * 150, output="long" * 100),
+            make_case("greeting", output=GREETING), *others,
+        ]  # fmt: skip
         failed = (
             {}
             if name == "before"
@@ -219,9 +217,7 @@ def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
         ("And to Peru?", ["shipping"]),
     ],
 )
-def test_find_looks_into_all_that_packed_cases_say_as_well(
-    text: str, names: list[str], page: Browser
-) -> None:
+def test_find_looks_into_all_that_packed_cases_say(text: str, names: list[str], page: Browser) -> None:
     find(page, text)
     until(page, f"{ROWS}.length === {len(names)}")
     assert page.value(NAMES) == names
