@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.compare import COUNTED, RANKED, REST, JudgedTwice, compare, hint
+from agent_eval.comparison.compare import COUNTED, DETAIL_LIMIT, RANKED, REST, JudgedTwice, compare, hint
 from agent_eval.comparison.facts import RunView, normalise, outcomes_of
 from agent_eval.contracts import Case, Comparison, digest
 from agent_eval.errors import FailureKind, NothingMeasured
@@ -167,11 +167,11 @@ def test_traces_are_looked_up_only_for_cases_whose_result_changed() -> None:
 
 
 def test_behaviour_details_are_bounded_and_totals_are_not() -> None:
-    cases = {f"c{number:02}": "passed" for number in range(30)}
+    cases = {f"c{number:03}": "passed" for number in range(DETAIL_LIMIT + 30)}
     now = view(cases, index={name: {"output_digest": digest(name)} for name in cases})
-    found = compared(view(cases), now, detail_limit=7)
-    assert len(found.behaviour_changes) == 7
-    assert found.behaviour.cases_with_changed_output == 30
+    found = compared(view(cases), now)
+    assert len(found.behaviour_changes) == DETAIL_LIMIT
+    assert found.behaviour.cases_with_changed_output == DETAIL_LIMIT + 30
 
 
 def test_the_same_runs_give_the_same_bytes() -> None:
