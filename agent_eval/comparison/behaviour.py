@@ -54,28 +54,15 @@ DEPTH = 6
 """Number of levels below which two values are compared as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """Ids of the compared cases, in order, whose calls, models or final output differ."""
-
-    calls: list[str]
-    models: list[str]
-    output: list[str]
-
-    @classmethod
-    def between(cls, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Differences:
-        """Find the compared cases whose rows of the index differ."""
-        differing = cls([], [], [])
-        for case_id in compared:
-            before, now = baseline.index[case_id], candidate.index[case_id]
-            differing.calls.extend([case_id] * (before["calls"] != now["calls"]))
-            differing.models.extend([case_id] * _models_differ(before, now))
-            differing.output.extend([case_id] * (before["output_digest"] != now["output_digest"]))
-        return differing
-
-    def ordered(self, results_changed: Iterable[str]) -> list[str]:
-        """List each case once, most important first: result changed, calls, model, only the output."""
-        return list(dict.fromkeys([*results_changed, *self.calls, *self.models, *self.output]))
+def differences(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> dict[str, list[str]]:
+    """Find the ids of the compared cases, in order, whose `calls`, `models` or final `output` differ."""
+    differing: dict[str, list[str]] = {"calls": [], "models": [], "output": []}
+    for case_id in compared:
+        before, now = baseline.index[case_id], candidate.index[case_id]
+        differing["calls"].extend([case_id] * (before["calls"] != now["calls"]))
+        differing["models"].extend([case_id] * _models_differ(before, now))
+        differing["output"].extend([case_id] * (before["output_digest"] != now["output_digest"]))
+    return differing
 
 
 def _models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
@@ -186,7 +173,7 @@ def figure(name: str, before: float, now: float) -> Metric:
 def run_behaviour(
     views: tuple[RunView, RunView],
     compared: Sequence[str],
-    differing: Differences,
+    differing: Mapping[str, Sequence[str]],
     compatibility: Compatibility,
     notices: Iterable[str] = (),
 ) -> RunBehaviour:
@@ -225,8 +212,8 @@ def run_behaviour(
         if known and isfinite(is_now - was):
             shifts.append(figure(name, was, is_now))
     return RunBehaviour(
-        cases_with_changed_calls=len(differing.calls),
-        cases_with_changed_output=len(differing.output),
+        cases_with_changed_calls=len(differing["calls"]),
+        cases_with_changed_output=len(differing["output"]),
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,

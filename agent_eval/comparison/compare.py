@@ -6,11 +6,12 @@ A cluster is the same judge and the same reason, but for numbers, ids and quoted
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 
-from agent_eval.comparison.behaviour import Differences, Traces, behaviour_change, run_behaviour
+from agent_eval.comparison.behaviour import Traces, behaviour_change, differences, run_behaviour
 from agent_eval.comparison.compatibility import check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.facts import (
@@ -163,7 +164,7 @@ def compare(
         ChainMap(dict(twice.candidate), candidate.results),  # type: ignore[arg-type]
     )
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
-    differing = Differences.between(*runs, compared)
+    differing = differences(*runs, compared)
     notices = twice.notices()
     if renamed := sorted(baseline.other_ids.items()):
         cases = (
@@ -173,7 +174,7 @@ def compare(
         more = f" and {len(renamed) - IDS_NAMED:,} more" if len(renamed) > IDS_NAMED else ""
         notices.insert(0, f"{cases}, with the same input: {listed}{more}.")
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
-    _add_details(comparison, runs, differing, traces)
+    _add_details(comparison, runs, chain.from_iterable(differing.values()), traces)
     if any(side.trials > 1 for pair in pairs.values() for side in pair):
         comparison.trials = compare_trials(compared, *results)
     comparison.new_expectations = twice.new_expectations(before, todays)
@@ -187,12 +188,13 @@ def compare(
 def _add_details(
     comparison: Comparison,
     runs: tuple[RunView, RunView],
-    differing: Differences,
+    differing: Iterable[str],
     traces: Traces | None,
 ) -> None:
     baseline, candidate = runs
     with_traces = {row.case_id: None for row in comparison.case_regressions}
-    for case_id in differing.ordered(with_traces)[:DETAIL_LIMIT]:
+    # Those whose result changed, then calls, models, and only the output.
+    for case_id in list(dict.fromkeys([*with_traces, *differing]))[:DETAIL_LIMIT]:
         cases = traces(case_id) if traces is not None and case_id in with_traces else None
         change = behaviour_change(baseline.index[case_id], candidate.index[case_id], cases)
         comparison.behaviour_changes.append(change)
