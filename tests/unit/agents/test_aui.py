@@ -112,16 +112,6 @@ def test_an_answer_is_recorded_with_what_the_agent_did(server: FakeAui) -> None:
     assert [pair.tool for pair in Trace(result.events).calls] == ["orders", "REFUND"]
 
 
-def test_strict_checks_read_the_facts_of_every_turn(server: FakeAui) -> None:
-    first, second = facts_by_turn(Trace(converse(opened(server)).events))
-    for turn in (first, second):
-        assert turn.tools.values == ["REFUND"]
-        assert turn.params.values == [{"reason": "broken"}]
-        assert turn.rules.values == ["eligible"]
-        assert [(each.code, each.problem) for each in turn.integrations.values] == [("orders", "")]
-        assert turn.errors.values == [False]
-
-
 @pytest.mark.parametrize(
     ("integration", "expected"),
     [
