@@ -60,8 +60,9 @@ class AnswerFacts:
     @property
     def tokens(self) -> float | None:
         """Input and output tokens together; None if neither is known."""
-        usage = self.usage or TokenUsage()
-        counts = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
+        if self.usage is None:
+            return None
+        counts = [n for n in (self.usage.input_tokens, self.usage.output_tokens) if n is not None]
         return sum(counts) if counts else None
 
     def event_fields(self) -> dict[str, Any]:
