@@ -211,10 +211,8 @@ def chromium() -> Iterator[Browser]:
         command = [sys.executable, "-c", _BECOME, str(to_browser[0]), str(from_browser[1]), path, *_SWITCHES]
         process = subprocess.Popen(
             [*command, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_browser[0], from_browser[1]),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+            pass_fds=(to_browser[0], from_browser[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         os.close(to_browser[0])
         os.close(from_browser[1])
         try:

@@ -21,13 +21,9 @@ settings.register_profile("full", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=20)
 # A changed source fails at the first example or passes; which example is smallest does not matter.
 settings.register_profile(
-    "mutation",
-    deadline=None,
-    max_examples=10,
-    phases=[Phase.explicit, Phase.generate],
-    database=None,
+    "mutation", deadline=None, max_examples=10, phases=[Phase.explicit, Phase.generate], database=None,
     derandomize=True,
-)
+)  # fmt: skip
 settings.load_profile("full" if FULL else "quick")
 
 

@@ -29,11 +29,7 @@ ENVIRON = {
 def main() -> None:
     """Write the archive into the package."""
     PLACE.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory() as place,
-        chdir(place),
-        DemoServer(DemoAgents()) as server,
-    ):
+    with tempfile.TemporaryDirectory() as place, chdir(place), DemoServer(DemoAgents()) as server:
         suite, script = write_conversation_inputs(Path(place))
         pack = Path(place) / "pack"
         spec = RunSpec(

@@ -70,10 +70,8 @@ def make_case(case_id: str = "case-1", *tools: str, output: str = "done", **fiel
 def make_suite(*cases: dict[str, Any], dataset_id: str = "shop", **metadata: Any) -> dict[str, Any]:
     """A suite as plain JSON."""
     return {
-        "dataset_id": dataset_id,
-        "metadata": {"schema_version": "1.2.0", **metadata},
-        "cases": list(cases),
-    }
+        "dataset_id": dataset_id, "metadata": {"schema_version": "1.2.0", **metadata}, "cases": list(cases),
+    }  # fmt: skip
 
 
 def make_verdict(

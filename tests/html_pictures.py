@@ -17,8 +17,8 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.run import run_suite
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteHistory, SuiteReport
 from tests.browser import chromium
 from tests.pictures import FOLDER, made_small
@@ -58,17 +58,15 @@ def page(folder: Path, history: SuiteHistory | None = None) -> str:
         packs.append(open_pack(pack))
     comparison = compared(packs[0], packs[1], generated_at=NOW)
     suite_report = SuiteReport(
-        slug="support-agent",
-        suite_path="support_agent.json",
+        slug="support-agent", suite_path="support_agent.json",
         decision=decide(comparison, Thresholds(min_pass_rate=0.8, max_regressed_cases=0), generated_at=NOW),
-        candidate=comparison.candidate,
-        comparison=comparison,
+        candidate=comparison.candidate, comparison=comparison,
         baseline=BaselineInfo(how="merge base", sha="3f9a1c27aa10", branch="main", age="2 days"),
         history=history,
-    )
+    )  # fmt: skip
     report = EvaluationReport(title="Support agent", suites=[suite_report])
     evidence = SuiteEvidence(candidate=packs[1], baseline=packs[0], place="agent-eval-out/support-agent")
-    return render_html(HtmlReport(report=report, evidence={"support-agent": evidence}))
+    return render_html(report, {"support-agent": evidence})
 
 
 def main_branch() -> SuiteHistory:
@@ -88,9 +86,7 @@ def _run(number: int) -> RunRecord:
     facts["run_url"] = f"https://ci.example.org/runs/{number}"
     run = made_run(number, counts, **facts).run
     cost, latency = 0.0062 + 0.0004 * (number * 7 % 5), 2_100.0 + 90 * (number * 5 % 7)
-    cases = {
-        name: made_case(name, count, 1, cost_usd=cost, latency_ms=latency) for name, count in passed.items()
-    }
+    cases = {name: made_case(name, at, 1, cost_usd=cost, latency_ms=latency) for name, at in passed.items()}
     return RunRecord(run, cases)
 
 

@@ -62,14 +62,10 @@ def configuration(room: str) -> str:
     ).stdout.splitlines()
     top = sorted({path.split("/")[0] for path in copied} - {"agent_eval", "pyproject.toml"})
     lines = {
-        "source_paths": ["agent_eval"],
-        "only_mutate": [f"agent_eval/{room}/*.py", f"agent_eval/{room}.py"],
-        "also_copy": top,
-        "pytest_add_cli_args_test_selection": selection(room),
-        "pytest_add_cli_args": arguments(room),
-        "mutate_only_covered_lines": True,
-        "timeout_multiplier": 4,
-    }
+        "source_paths": ["agent_eval"], "only_mutate": [f"agent_eval/{room}/*.py", f"agent_eval/{room}.py"],
+        "also_copy": top, "pytest_add_cli_args_test_selection": selection(room),
+        "pytest_add_cli_args": arguments(room), "mutate_only_covered_lines": True, "timeout_multiplier": 4,
+    }  # fmt: skip
     return "\n[tool.mutmut]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
 
 
@@ -237,11 +233,9 @@ def try_changes(place: Path, room: str, names: Sequence[str]) -> None:
     changes.write_text("".join(f"{name}\n" for name in names))
     subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.mutation_loop", *arguments(room), *selection(room)],
-        cwd=place / "mutants",
-        env={**os.environ, CHANGES: str(changes)},
-        stdout=subprocess.DEVNULL,
+        cwd=place / "mutants", env={**os.environ, CHANGES: str(changes)}, stdout=subprocess.DEVNULL,
         check=False,
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ _INTERRUPTS = "agent_eval.interrupts"
 
 def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -> None:
     from agent_eval.operations.packs import sealed_execution
-    from agent_eval.reports.terminal import agent_run_text, complete_text
+    from agent_eval.reports.terminal import agent_run_text, run_text
 
     progress, execution = result.progress, sealed_execution(result.pack)
     payload = {
@@ -246,7 +246,8 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
     def text(colour: bool) -> str:
         pack, failing = str(result.pack), _failing(result.summary, result.pack, most)
         if result.was_complete:
-            prose = complete_text(result.summary, pack, colour=colour, failing=failing)
+            prose = "Already complete: nothing was run.\n"
+            prose += run_text(result.summary, pack, colour=colour, failing=failing)
         else:
             prose = agent_run_text(
                 result.summary, pack, progress, colour=colour, failing=failing, execution=execution

@@ -65,19 +65,11 @@ class Diagnostics:
         return any(self._counts[severity] for severity in _LOSSES)
 
     def lost(self, record: str, field: str, reason: str) -> None:
-        """Report content that the suite will not have.
-
-        Raises:
-            InvalidInput: The import is strict.
-        """
+        """Report content that the suite will not have; refused if the import is strict."""
         self.add(Diagnostic(Severity.LOST, record, field, reason))
 
     def unknown(self, record: str, field: str) -> None:
-        """Report a field that the format does not define, and whose content the suite will not have.
-
-        Raises:
-            InvalidInput: The import is strict.
-        """
+        """Report a field that the format does not define, and the suite leaves out; refused if strict."""
         self.add(Diagnostic(Severity.UNKNOWN, record, field, "is not a field of this format; left out"))
 
     def changed(self, record: str, field: str, reason: str) -> None:

@@ -18,7 +18,7 @@ from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRI
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, Expectations, make_case
-from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load
+from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load, unsupported
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.recognise import Recognised, Recogniser, match_of
 from agent_eval.importers.records import STDIN, read_records
@@ -372,7 +372,7 @@ def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
         recogniser = Recogniser(load(family), family)
         scores[family], names[family] = 0.0, set()
         for number, (record, _) in enumerate(read_records(paths, diagnostics, recogniser.is_one_record)):
-            reason = reason or recogniser.unsupported(record.value)
+            reason = reason or unsupported(record.value)
             matches = [
                 (reader.name, match)
                 for reader in recogniser.formats

@@ -117,9 +117,9 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-        found = elements_of(data, "cases")
-        if found is not None:
-            return JsonDocument(path, data, *found)
+        parts = elements_of(data, "cases")
+        if parts is not None:
+            return JsonDocument(path, data, *parts)
         return _whole(path, sha256_bytes(data), parse(data, source=str(path)))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML

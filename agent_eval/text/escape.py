@@ -140,7 +140,7 @@ def one_line(text: str, *, limit: int) -> str:
     """
     # Twice the limit leaves room for what disappears and keeps megabytes from being translated.
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_ONE_LINE)
-    return _cut(visible, limit, was_cut=len(text) > limit * 2)
+    return cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
 def last_line(printed: bytes, *, limit: int) -> str:
@@ -162,13 +162,12 @@ def last_line(printed: bytes, *, limit: int) -> str:
 def many_lines(text: str, *, limit: int) -> str:
     """Remove invisible characters and keep line breaks. Cut as by `one_line`."""
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_MANY_LINES)
-    return _cut(visible, limit, was_cut=len(text) > limit * 2)
+    return cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
-def _cut(text: str, limit: int, *, was_cut: bool) -> str:
-    if len(text) > limit or was_cut:
-        return text[: max(limit - 1, 0)] + "…"
-    return text
+def cut(text: str, limit: int, *, was_cut: bool = False) -> str:
+    """Cut text to a number of characters, the last of which is then `…`; it stays as hostile as it is."""
+    return text[: max(limit - 1, 0)] + "…" if len(text) > limit or was_cut else text
 
 
 # Runners obey `::command::` after any white space, and `##[command]`, `##vso[` and `##teamcity[` anywhere in

@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.blackbox.installed import Ended, Program
-from tests.e2e.platforms import PLATFORMS as PLATFORMS_OF_CI
-from tests.e2e.platforms import CiPlatform, OnGitHub, platform
+from tests.e2e.platforms import KINDS, CiPlatform, platform
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.fakes.git_host import commit, git
 
 LINE = "agent-eval ci --suite suite.json --max-regressed-cases 0"
 CASES = ("order-1", "order-2", "order-3", "order-4")
-PLATFORMS = (*PLATFORMS_OF_CI, "outside")
+PLATFORMS = (*KINDS, "outside")
 WITHOUT_COMMENTS = ("circleci", "jenkins", "outside")
 
 
@@ -72,7 +71,7 @@ class OnPlatform(Job):
         super().__init__(program, ci.workspace)
         self.ci = ci
         ci.runner.execute = self.run
-        if isinstance(ci, OnGitHub):
+        if ci.name == "github":
             ci.runner.commits_files = True
 
     def push(self) -> tuple[int, str]:
@@ -86,7 +85,7 @@ class OnPlatform(Job):
         return ended.code, ended.text
 
     def comments(self) -> list[str]:
-        return self.ci.comments()
+        return list(self.ci.do("comments"))
 
 
 class Outside(Job):

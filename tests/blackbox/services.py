@@ -56,9 +56,7 @@ class SupportDesk(FakeAui):
     """An agent that explains a charge; told `human` it hands over, `break` it fails, `wait` it hangs."""
 
     def _next(self, place: str, *, with_trace: bool) -> dict[str, Any]:
-        said = next(
-            str(body["text"]) for _, _, _, body in reversed(self.requests) if body.get("task_id") == place
-        )
+        said = next(str(body["text"]) for *_, body in reversed(self.requests) if body.get("task_id") == place)
         if "wait" in said:
             time.sleep(3)
         self.answers = [HUMAN] if "human" in said else [FAILED] if "break" in said else list(TURNS)

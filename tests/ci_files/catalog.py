@@ -12,15 +12,11 @@ from tests.ci_files.gitlab_component import gitlab_component
 from tests.ci_files.jenkins_step import jenkins_step
 
 STARTERS: dict[str, Callable[[], str]] = {
-    "gitlab.yml": starters.gitlab,
-    "gitlab-pip.yml": starters.gitlab_pip,
-    "buildkite.yml": starters.buildkite,
-    "buildkite-pip.yml": starters.buildkite_pip,
-    "circleci.yml": starters.circleci,
-    "circleci-pip.yml": starters.circleci_pip,
-    "Jenkinsfile": starters.jenkins,
+    "gitlab.yml": starters.gitlab, "gitlab-pip.yml": starters.gitlab_pip, "buildkite.yml": starters.buildkite,
+    "buildkite-pip.yml": starters.buildkite_pip, "circleci.yml": starters.circleci,
+    "circleci-pip.yml": starters.circleci_pip, "Jenkinsfile": starters.jenkins,
     "Jenkinsfile-pip": starters.jenkins_pip,
-}
+}  # fmt: skip
 """Files of `ci-templates`, which are bundled for `init` as well."""
 
 FILES: dict[str, Callable[[], str]] = {

@@ -98,9 +98,7 @@ def test_a_flag_that_docker_does_not_have_is_refused():
         Run.parse(["--readonly", "image"])
 
 
-def test_every_command_of_the_guide_leaves_its_files_to_the_caller(
-    image: Image, tmp_path: Path, workspace: Path
-):
+def test_commands_of_the_guide_leave_their_files_to_the_caller(image: Image, tmp_path: Path, workspace: Path):
     shown = commands(GUIDE.read_text(encoding="utf-8"))
     docker = [command for command in shown if command.text.startswith("docker ")]
     assert len(docker) >= 8

@@ -113,9 +113,7 @@ def test_plugin__refuses_what_is_no_input(buildkite: Any, name: str) -> None:
     ("configuration", "directory"),
     [({}, "agent-eval-out"), ({"out": "results"}, "results"), ({"out": "nowhere"}, None)],
 )
-def test_plugin__keeps_the_results(
-    configuration: dict[str, str], directory: str | None, tmp_path: Path
-) -> None:
+def test_plugin__keeps_results(configuration: dict[str, str], directory: str | None, tmp_path: Path) -> None:
     shell = InShell(tmp_path, [str(HOOKS / "post-command")])
     shell._write("buildkite-agent", 'echo "$@"')
     for made in ("agent-eval-out", "results"):

@@ -21,16 +21,13 @@ import yaml
 from agent_eval.ci.config import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
+from tests.e2e.platforms import platform
 from tests.e2e.program import write_program
 from tests.e2e.runner import agent_program, live_order, orders
 from tests.extent import OTHERS, WHOLE_JOB
-from tests.fakes.buildkite import FakeBuildkite
 from tests.fakes.buildkite_upload import CannotInterpolate, uploaded
-from tests.fakes.circleci import FakeCircleCI
-from tests.fakes.contract import Contract
 from tests.fakes.docker import docker_runs, write_docker
-from tests.fakes.jenkins import FOLDER, FakeJenkins
-from tests.unit.ci.platforms.builds import BuildkiteRunner, BuildRunner, CircleCIRunner, JenkinsRunner, Step
+from tests.unit.ci.platforms.builds import BuildkiteRunner, BuildRunner, Step
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"
@@ -107,23 +104,10 @@ def platform_of(template: str) -> str:
 
 
 @contextmanager
-def place(
-    platform: str, root: Path
-) -> Iterator[tuple[BuildRunner, Callable[[int], Step], Callable[[], Step]]]:
+def place(name: str, root: Path) -> Iterator[tuple[BuildRunner, Callable[[int], Step], Callable[[], Step]]]:
     """A runner of a platform, how a push to main is evaluated, and how a change is."""
-    if platform == "buildkite":
-        with FakeBuildkite(Contract("buildkite")) as server:
-            build = BuildkiteRunner(root, server)
-            yield build, build.push, build.pull_request
-    elif platform == "circleci":
-        with FakeCircleCI(Contract("circleci")) as circle:
-            job = CircleCIRunner(root, circle)
-            yield job, job.push, job.branch
-    else:
-        with FakeJenkins() as server_of_jenkins:
-            server_of_jenkins.builds[f"{FOLDER}/job/main"] = []
-            run = JenkinsRunner(root, server_of_jenkins)
-            yield run, run.push, run.pull_request
+    with platform(name, root) as ci:
+        yield ci.runner, ci.runner.push, lambda: ci.kind.change(ci, 500)
 
 
 @pytest.mark.parametrize(

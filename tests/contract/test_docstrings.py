@@ -78,9 +78,7 @@ def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_vague_names_are_recognized() -> None:
-    tree = ast.parse(
-        "def look(given):\n    for told in given: said = given._kept = told\n    class _Run: pass"
-    )
+    tree = ast.parse("def look(given):\n for told in given: said = given._kept = told\n class _Run: pass")
     names = {name.strip("_") for _, name in names_in(tree)}
     assert names == {"look", "given", "told", "said", "kept", "Run"}
     assert names <= VAGUE_NAMES | VAGUE_CLASSES

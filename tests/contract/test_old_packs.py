@@ -145,9 +145,7 @@ def run_part(pack: Path) -> dict[str, str]:
     return {name: what for name, what in tree(pack).items() if not name.startswith(("compare", "derived"))}
 
 
-def test_old_packs_compare_as_they_did(
-    command: Command, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_compare_as_they_did(command: Command, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_EVAL_CLOCK", COMPARED)
     shutil.rmtree(place / "packs" / "candidate" / "compare")
     (place / "packs" / "candidate" / "derived.json").unlink()
@@ -230,9 +228,7 @@ def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Pat
     before, now = verdicts(with_costs_as_decimals(place / "before")), verdicts(place / "again")
     assert before
     assert without_added_fields(now, before) == before
-    counts = [
-        json.loads((place / name / "run" / "summary.json").read_bytes()) for name in ("before", "again")
-    ]
+    counts = [json.loads((place / name / "run/summary.json").read_bytes()) for name in ("before", "again")]
     assert (counts[1].pop("run_id"), counts[1].pop("schema_version")) == ("again", SCHEMA_VERSION)
     del counts[0]["run_id"], counts[0]["schema_version"]
     assert without_added_fields(counts[1], counts[0]) == counts[0]
@@ -246,10 +242,8 @@ def test_every_released_pack_replays_in_a_drifted_environment(version: str, comm
         run = str(OLD.with_name(version) / "packs" / pack)
         report = command("replay", "--run", run, *drift, "--out", "../replay.json")
         assert (report["replay_passed"], report["summary_match"], report["case_mismatches"]) == (
-            True,
-            True,
-            [],
-        )
+            True, True, [],
+        )  # fmt: skip
         assert report["cases"] == report["saved_summary"]["total_cases"] > 0
         assert all(pin["allowed"] for pin in report["env_mismatches"])
 

@@ -27,9 +27,7 @@ def test_every_description_is_listed_with_its_paths_its_source_and_its_licence()
     kept = {path.name.split(".")[0]: path.name for path in DESCRIPTIONS.glob("*.json*")}
     assert set(kept) == set(PLATFORMS)
     found = {platform: (row[0], int(row[1])) for platform, row in rows().items()}
-    assert found == {
-        platform: (kept[platform], len(description(platform)["paths"])) for platform in PLATFORMS
-    }
+    assert found == {name: (kept[name], len(description(name)["paths"])) for name in PLATFORMS}
     for platform, (_, _, source, licence) in rows().items():
         validate(description(platform))
         assert source, platform

@@ -69,7 +69,7 @@ NAMES_WHAT_IS_GONE = {
         "tests that it is refused",
     ),
     **dict.fromkeys(
-        ("agent_eval/storage/redaction_rules.py", "tests/unit/processes/test_privacy.py"),
+        ("agent_eval/storage/redaction_rules.py", "tests/unit/processes/test_child.py"),
         "a job that still sets the variable must be told so in words that are not redacted",
     ),
 }

@@ -91,8 +91,6 @@ class TellingModel(FakeOpenAi):
         if '"verdict"' not in json.dumps(request["messages"]).replace("\\", ""):
             done = number % 2 == 1
             said = {
-                "message": f"{number}: {EVERYTHING}",
-                "done": done,
-                "reason": "goal" if done else "continue",
-            }
+                "message": f"{number}: {EVERYTHING}", "done": done, "reason": "goal" if done else "continue",
+            }  # fmt: skip
         return super().answer(request, Step(text=json.dumps(said)), number)

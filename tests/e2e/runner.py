@@ -159,13 +159,11 @@ class Runner:
             "pull_request": {
                 "number": PULL,
                 "head": {
-                    "sha": head,
-                    "ref": "topic",
-                    "repo": {"id": fake.FORK_ID if fork else fake.REPOSITORY_ID},
+                    "sha": head, "ref": "topic", "repo": {"id": fake.FORK_ID if fork else fake.REPOSITORY_ID},
                 },
                 "base": {"sha": sha("commit 599"), "ref": into, "repo": {"id": fake.REPOSITORY_ID}},
             },
-        }
+        }  # fmt: skip
         return self.start(
             *(event, payload, run_id, sha("trial merge"), f"pull/{PULL}/merge", inputs), attempt=attempt,
             checkout=checkout or head, environ=environ,

@@ -40,9 +40,7 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "empty file": ("s.json", b"", ("empty",)),
     "truncated JSON": ("s.json", suite(CASE)[:-9], ("line 1", "column")),
     "duplicate keys in a line": (
-        "s.jsonl",
-        b'{"dataset_id": "d"}\n{"case_id": "one", "case_id": "two"}\n',
-        ("case_id", "line 2"),
+        "s.jsonl", b'{"dataset_id": "d"}\n{"case_id": "one", "case_id": "two"}\n', ("case_id", "line 2"),
     ),
     "200,000-deep nesting in a line": (
         "s.jsonl",
@@ -56,9 +54,7 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
         ("one", "policy.forbiden_tools", "Did you mean forbidden_tools?"),
     ),
     "a blank text to look for": (
-        "s.json",
-        suite({**CASE, "regex_patterns": [""]}),
-        ("one", "regex_patterns[0]"),
+        "s.json", suite({**CASE, "regex_patterns": [""]}), ("one", "regex_patterns[0]"),
     ),
     "a version from the future": ("s.json", suite(CASE, schema_version="9.0.0"), ("9.0.0",)),
     "invalid regex": ("s.json", suite({**CASE, "regex_patterns": ["("]}), ("one", "regex_patterns")),
@@ -71,7 +67,7 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "no cases": ("s.json", suite(), ("case",)),
     "YAML with an alias": ("s.yaml", b"dataset_id: &a d\ncases: [*a]\n", ("cases[0]", '\\"d\\"')),
     "another kind of file": ("s.csv", b"a,b", (".jsonl",)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BROKEN_SUITES)

@@ -271,7 +271,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
 
 def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner) -> None:
     write(runner, at(1, "import time; time.sleep(60)") + at(2, "said = 'x' * 100_000"))
-    limits = {"command_timeout_seconds": "1", "max_output_bytes": "50000", "max_case_seconds": "20"}
+    limits = {"command_timeout_seconds": "5", "max_output_bytes": "50000", "max_case_seconds": "20"}
     step = runner.pull_request(agent_command=COMMAND, min_pass_rate="0.5", parallel="auto", **limits)
     assert (step.code, step.outputs["pass-rate"]) == (0, "0.5")
     reasons = b"".join(data for name, data in unzipped(step.archive).items() if "verdicts" in name)

@@ -103,9 +103,7 @@ def tampered(evidence: Step, change: str) -> bytes:
 
 
 @pytest.mark.parametrize("change", ["verdict changed", "manifest is no JSON"])
-def test_tampered__gives_way_to_the_next(
-    runner: Runner, github: FakeGitHub, evidence: Step, change: str
-) -> None:
+def test_tampered__gives_way(runner: Runner, github: FakeGitHub, evidence: Step, change: str) -> None:
     github.add_artifact(400, tampered(evidence, change))
     runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     step = runner.pull_request()
@@ -285,9 +283,7 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
 # The archive that `ci` leaves: the next `ci` reads it whatever the agent said; none of an altered pack
 
 
-def test_repetitive_agent_is_compared_with_its_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repetitive_agent_is_compared_with_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answer = {"idx": 0, "actor": "agent", "type": "final_output", "output": "I cannot do that. " * 400}
     cases = [

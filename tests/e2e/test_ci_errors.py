@@ -28,13 +28,11 @@ REFUSED: dict[str, tuple[int, str, dict[str, Any]]] = {
     "two suites of one dataset": (2, "twin.json", {"suite": "suite.json\ntwin.json"}),
     "a file that cannot be read": (2, "agent-eval.yml", {"files": {"agent-eval.yml": "ci: [\n"}}),
     "a variable": (
-        2,
-        "AGENT_EVAL_MIN_PASRATE is no input of the job",
-        {"environ": {"AGENT_EVAL_MIN_PASRATE": "0.9"}},
+        2, "AGENT_EVAL_MIN_PASRATE is no input of the job", {"environ": {"AGENT_EVAL_MIN_PASRATE": "0.9"}},
     ),
     "a directory with somebody else's report": (2, "report.md", {"out": ".", "files": {"report.md": "mine"}}),
     "a directory below a file": (4, "occupied", {"out": "occupied/deep", "files": {"occupied": "a file"}}),
-}
+}  # fmt: skip
 """By what is wrong: exit code, words, and how the job starts; `silent` where it cannot comment on it."""
 
 

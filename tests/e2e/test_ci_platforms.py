@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.demo.scaffold import ALL, SAMPLE, SETTINGS, scaffold
 from agent_eval.errors import ExitCode
-from tests.e2e.platforms import SECRETS, CiPlatform, OnGitHub, platform
+from tests.e2e.platforms import SECRETS, CiPlatform, platform
 from tests.e2e.program import agent_eval
 from tests.e2e.runner import agent_program, live_order, orders
 from tests.extent import crossed
@@ -76,7 +76,7 @@ def fork(ci: CiPlatform, name: str) -> None:
 def expired(ci: CiPlatform, name: str) -> None:
     """What main left is gone, and the base has no suite that could be measured in its place."""
     compared(ci)
-    ci.expire()
+    ci.do("expire")
     ended = ci.change()
     if name == "jenkins":  # a build there does not say whether it ever had artifacts
         assert ended.code == ExitCode.OK, ended.text
@@ -89,7 +89,7 @@ def expired(ci: CiPlatform, name: str) -> None:
 def missing_permission(ci: CiPlatform, name: str) -> None:
     """Whether there is a baseline is not known, so nothing passes."""
     compared(ci)
-    ended = ci.change(**ci.forbid())
+    ended = ci.change(**(ci.do("forbid") or {}))
     assert ended.code == ExitCode.NOT_EVALUABLE, ended.text
     assert "could not be read" in ended.text
 
@@ -98,35 +98,35 @@ def two_at_once(ci: CiPlatform, name: str) -> None:
     compared(ci, bad=(2,))
     assert ci.write_at_once() is (name in ("github", "gitlab"))
     assert (ci.change(500).code, ci.change(501).code) == (ExitCode.NO, ExitCode.NO)
-    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+    assert len(ci.do("comments")) == (0 if name in WITHOUT_COMMENTS else 1)
 
 
 def many_pages(ci: CiPlatform, name: str) -> None:
     compared(ci, bad=(2,))
-    ci.crowd()
+    ci.do("crowd")
     for number in (500, 501):
         ended = ci.change(number)
         assert ended.code == ExitCode.NO, ended.text
-    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+    assert len(ci.do("comments")) == (0 if name in WITHOUT_COMMENTS else 1)
 
 
 def self_managed(ci: CiPlatform, name: str) -> None:
     compared(ci, bad=(2,))
     ended = ci.change()
     assert ended.code == ExitCode.NO, ended.text
-    assert len(ci.comments()) == (0 if name in WITHOUT_COMMENTS else 1)
+    assert len(ci.do("comments")) == (0 if name in WITHOUT_COMMENTS else 1)
 
 
 def wrong_digest(ci: CiPlatform, name: str) -> None:
     compared(ci)
-    ci.damage()
+    ci.do("damage")
     ended = ci.change()
     assert ended.code == ExitCode.NOT_EVALUABLE, ended.text
 
 
 def base_without_evidence(ci: CiPlatform, name: str) -> None:
     ci.write_suite(*orders())
-    ci.run_without_evidence()
+    ci.do("run_without_evidence")
     ended = ci.change()
     assert ended.code == ExitCode.OK, ended.text
     assert "no-baseline" in ended.text
@@ -213,13 +213,12 @@ def set_up(ci: CiPlatform) -> None:
 
 def merge(ci: CiPlatform) -> None:
     """Make the base branch what the checkout is."""
-    if isinstance(ci, OnGitHub):
+    if ci.name == "github":
         ci.runner.commits_files = True
         ci.runner.commit_to_main()
     else:
-        runner = ci.runner  # type: ignore[attr-defined]
-        runner.base = runner.repository.commit()
-        runner.repository.push("main")
+        ci.runner.base = ci.runner.repository.commit()
+        ci.runner.repository.push("main")
 
 
 @crossed(name=PLATFORMS)

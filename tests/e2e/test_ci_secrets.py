@@ -24,9 +24,7 @@ PASSWORD = 'pass/wörd "quoted"'
 
 def everything(step: Step, github: FakeGitHub, workspace: Path) -> dict[str, bytes]:
     """All that the job wrote and said."""
-    found = {
-        str(path): path.read_bytes() for path in (workspace / "agent-eval-out").rglob("*") if path.is_file()
-    }
+    found = {str(at): at.read_bytes() for at in (workspace / "agent-eval-out").rglob("*") if at.is_file()}
     found.update(unzipped(step.archive))
     texts = {
         "log": step.log, "summary": step.summary, "outputs": json.dumps(step.outputs),

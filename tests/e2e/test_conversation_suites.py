@@ -103,9 +103,7 @@ def test_every_bundled_suite_passes_with_the_demonstrations_agent(terminal: Term
     assert_no_key(Path())
 
 
-def test_a_key_that_is_not_set_or_not_allowed_ends_2(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_is_not_set_or_allowed_ends_2(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUI_API_KEY")
     assert "is not set" in terminal.run("demo:hr", code=2)["error"]["message"]
     suite = json.loads(bundled_suite("demo:hr").read_text())

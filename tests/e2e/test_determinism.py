@@ -86,8 +86,6 @@ def test_the_order_of_keys_changes_nothing_but_the_digest_of_the_suite(tmp_path:
     }
     assert not different & of_the_run
     assert {Path(name).name for name in one} > of_the_run
-    configs = [
-        json.loads((tmp_path / place / "cand/run/config.json").read_bytes()) for place in ("one", "other")
-    ]
+    configs = [json.loads((tmp_path / at / "cand/run/config.json").read_bytes()) for at in ("one", "other")]
     assert configs[0].pop("suite_digest") != configs[1].pop("suite_digest")
     assert configs[0] == configs[1]

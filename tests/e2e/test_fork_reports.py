@@ -316,9 +316,7 @@ def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(fork: For
         two["trials"] = [{"trace": make_case("two")["trace"], "metadata": {"cost_usd": 0.5}}]
         pack = pack_of(fork.root / "fork", make_case("order-1"), two)
         FORGED[attack](pack)
-        files = {
-            f"shop/{path.relative_to(pack)}": path.read_bytes() for path in pack.rglob("*") if path.is_file()
-        }
+        files = {f"shop/{at.relative_to(pack)}": at.read_bytes() for at in pack.rglob("*") if at.is_file()}
         fork.github.add_artifact(OWN_RUN, zipped({"evidence.zip": zipped(files)}))
     step = fork.report()
     assert (step.code, step.outcome) == (2, "error"), step.log
@@ -377,9 +375,7 @@ class Hostile(BaseJudge):
 
 
 @pytest.mark.parametrize("judge", ["command", "hostile_judge:Hostile"])
-def test_no_judge_that_the_evidence_names_is_run(
-    fork: Fork, monkeypatch: pytest.MonkeyPatch, judge: str
-) -> None:
+def test_no_judge_of_the_evidence_is_run(fork: Fork, monkeypatch: pytest.MonkeyPatch, judge: str) -> None:
     """The pack is in order: its run had a program or a plug-in as a judge, and the baseline had none."""
     started = fork.root / "started"
     script = f'touch {started}; echo \'{{"passed": true, "reason": "as it is"}}\''

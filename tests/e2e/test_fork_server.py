@@ -40,9 +40,7 @@ def both(server: ForkServer, place: Path, *words: str | Path) -> tuple[Command, 
     places = (place / "forked", place / "afresh")
     for directory in places:
         directory.mkdir()
-    first, second = (
-        Command((*PROGRAM, *map(str, words)), str(directory), environment()) for directory in places
-    )
+    first, second = (Command((*PROGRAM, *map(str, words)), str(place), environment()) for place in places)
     return first, second
 
 

@@ -18,7 +18,7 @@ from tests.extent import WHOLE_JOB, crossed
 
 CASES = 12
 BAD = "case-5"
-SECONDS = "2"
+HANG = ("hangs", "hangs_beside_others", "never_lets_go", "catches_everything", "on_one_loop")
 
 FUNCTIONS = """
 import asyncio, ctypes, os, signal, subprocess, sys, time
@@ -141,14 +141,9 @@ def run(place: Path, function: str, *more: str, out: str = "out", suite: str = "
 
 
 def command(function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> list[str]:
-    of_run = [
-        *("run", "--suite", suite, "--out", out, "--run-id", "r", "--set", "evidence.layout=files"),
-        *("--format", "json"),
-    ]
-    return [
-        *(*of_run, "--set", f"limits.attempt.seconds={SECONDS}", "--agent", f"python:functions:{function}"),
-        *more,
-    ]
+    of_run = ["run", "--suite", suite, "--out", out, "--run-id", "r", "--set", "evidence.layout=files"]
+    limit = f"limits.attempt.seconds={2 if function in HANG else 60}"
+    return [*of_run, "--format", "json", "--set", limit, "--agent", f"python:functions:{function}", *more]
 
 
 def errors(place: Path) -> dict[str, tuple[str, str]]:
@@ -178,9 +173,7 @@ def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
     end=[("segfaults", "of SIGSEGV"), ("exits", "with exit code 3"), ("is_killed", "of SIGKILL")],
     parallel=["1", "2", "6"],
 )
-def test_function_that_ends_its_process_alone_failed(
-    place: Path, end: tuple[str, str], parallel: str
-) -> None:
+def test_function_that_ends_its_process_failed(place: Path, end: tuple[str, str], parallel: str) -> None:
     function, how = end
     summary = run(place, function, "--parallel", parallel).json()["summary"]
     assert (summary["total_cases"], summary["error_cases"]) == (CASES, 1)
@@ -214,12 +207,8 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, pa
     run(place, "hangs", "--parallel", parallel)
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
     kinds = [(event["actor"], event["type"]) for event in trajectory(place, BAD)["trace"]]
-    assert kinds == [
-        ("user", "message"),
-        ("agent", "tool_call"),
-        ("tool", "tool_result"),
-        ("agent", "message"),
-    ]
+    said = ("agent", "message")
+    assert kinds == [("user", "message"), ("agent", "tool_call"), ("tool", "tool_result"), said]
     assert not [pid for pid in log(place)[0].split() if is_running(int(pid))]
 
 
@@ -274,6 +263,9 @@ def test_async_functions_share_one_event_loop(place: Path, parallel: str) -> Non
     assert trajectory(place, "case-7")["trace"][-1]["output"] == "something True"
 
 
+LOAD = ("run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -283,11 +275,7 @@ def test_async_functions_share_one_event_loop(place: Path, parallel: str) -> Non
 )
 def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(place: Path, text: str, problem: str) -> None:
     (place / "broken.py").write_text(text)
-    arguments = [
-        *("run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent"),
-        *("--parallel", "2"),
-    ]
-    ended = agent_eval(*arguments, cwd=place)
+    ended = agent_eval(*LOAD, "--parallel", "2", cwd=place)
     assert (ended.code, ended.error["code"]) == (2, "usage_error")
     assert problem in ended.error["message"]
     assert not list(place.glob("out*"))
@@ -295,8 +283,7 @@ def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(place: Path, text: st
 
 def test_an_agent_that_ends_the_process_when_it_is_imported_cannot_be_evaluated(place: Path) -> None:
     (place / "broken.py").write_text("import os; os._exit(7)")
-    arguments = ["run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent"]
-    ended = agent_eval(*arguments, cwd=place)
+    ended = agent_eval(*LOAD, cwd=place)
     assert (ended.code, ended.error["details"]["exit_code"]) == (4, 7)
     assert ended.error["message"] == "the agent's process died with exit code 7 while it loaded the agent"
 
@@ -331,9 +318,7 @@ def test_interrupted_what_was_begun_ends_and_resumed_does_the_rest(
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
-def test_killed_at_any_moment_no_worker_stays_nothing_lost(
-    place: Path, start: Callable[..., Process]
-) -> None:
+def test_killed_at_any_moment_nothing_stays_or_is_lost(place: Path, start: Callable[..., Process]) -> None:
     more = ["--parallel", "3", "--trials", "4", "--resume"]
     for finished in (1, 9, 20, 33):
         process = start("logged", *more)

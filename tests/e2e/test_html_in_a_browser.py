@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agent_eval.evidence.reader import Pack
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport
 from tests.browser import Browser, chromium
 from tests.extent import OTHERS, WHOLE_JOB, unavailable
@@ -49,11 +49,9 @@ def packs(folder: Path) -> tuple[Pack, Pack]:
         refund = ("refund", {"order_id": 7, "amount": amount, "reason": "damaged"}, {"ok": True})
         cases = [
             make_case("refund over limit", trace=agent_says(answer, order, refund)),
-            make_case("shipping", trace=conversation),
-            make_case("w" * 150, output="long" * 100),
-            make_case("greeting", output=GREETING),
-            *others,
-        ]
+            make_case("shipping", trace=conversation), make_case("w" * 150, output="long" * 100),
+            make_case("greeting", output=GREETING), *others,
+        ]  # fmt: skip
         failed = (
             {}
             if name == "before"
@@ -68,7 +66,7 @@ def page_of_suites(before: Pack, now: Pack) -> str:
     suites = [suite_of(before, now, slug=name) for name in ("shop", "help")]
     evidence = {suite.slug: SuiteEvidence(candidate=now, baseline=before) for suite in suites}
     report = EvaluationReport(title="Agent evaluation", suites=suites)
-    return render_html(HtmlReport(report=report, evidence=evidence))
+    return render_html(report, evidence)
 
 
 @pytest.fixture(scope="module")
@@ -219,9 +217,7 @@ def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
         ("And to Peru?", ["shipping"]),
     ],
 )
-def test_find_looks_into_all_that_packed_cases_say_as_well(
-    text: str, names: list[str], page: Browser
-) -> None:
+def test_find_looks_into_all_that_packed_cases_say(text: str, names: list[str], page: Browser) -> None:
     find(page, text)
     until(page, f"{ROWS}.length === {len(names)}")
     assert page.value(NAMES) == names

@@ -220,7 +220,8 @@ def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Prov
 @pytest.mark.parametrize("who", ["agent", "user"])
 def test_a_turn_bounds_who_answers_and_who_writes(tmp_path: Path, provider: Provider, who: str) -> None:
     provider.hangs = {who}
-    turns = [{"input": "Hello", "timeout": 2}, {"auto": True, "timeout": 2}]
+    turns: list[dict[str, Any]] = [{"input": "Hello"}, {"auto": True}]
+    turns[who == "user"]["timeout"] = 2
     conversations(tmp_path, 1, turns=turns)
     ended = run(tmp_path, provider)
     (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
@@ -234,7 +235,7 @@ def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tm
     call = {"id": "1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     body = {"id": "1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    case = {"case_id": "c", "turns": [{"input": "hi", "timeout": 2}], "regex_patterns": ["ok"]}
+    case = {"case_id": "c", "turns": [{"input": "hi", "timeout": 4}], "regex_patterns": ["ok"]}
     case["metadata"] = {"tools": [{"name": "lookup"}]}
     write_suite(tmp_path, case)
     server = serve(lambda *_: time.sleep(10 * TIMEOUT))
@@ -248,7 +249,7 @@ def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tm
         )
     server.shutdown()
     server.server_close()
-    assert "in turn 1: called lookup, and the tool server did not end within 2 s" in ended.err
+    assert "in turn 1: called lookup, and the tool server did not end within 4 s" in ended.err
 
 
 USER = {"user_info": {"name": "Jane"}, "max_turns": 2}

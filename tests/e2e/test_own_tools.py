@@ -185,9 +185,7 @@ def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_no_good_answer_undoes_an_end_by_a_call(
-    call: str, flag: list[str], kind: str, tmp_path: Path
-) -> None:
+def test_no_answer_undoes_an_end_by_a_call(call: str, flag: list[str], kind: str, tmp_path: Path) -> None:
     body = (
         f"try:\n    {call}\nexcept urllib.error.HTTPError as error:\n    assert error.code == 410\n"
         "print(json.dumps({'assistant_output': 'shipped'}))\n"

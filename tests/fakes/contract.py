@@ -13,6 +13,7 @@ from openapi_core.testing import MockRequest, MockResponse
 
 DESCRIPTIONS = Path(__file__).parents[1] / "fixtures" / "contracts"
 HOST = "https://platform.example"
+Query = list[tuple[str, str]]
 
 
 def description(platform: str) -> dict[str, Any]:
@@ -36,9 +37,7 @@ class Contract:
         self._spec = {**_without_security(self._documented), "servers": [{"url": HOST}]}
         self._api = OpenAPI.from_dict(self._spec)
 
-    def request_problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes
-    ) -> list[str]:
+    def request_problems(self, method: str, path: str, query: Query, body: bytes) -> list[str]:
         """Everything in which a request differs from what the platform documents."""
         place = f"{method} {path}"
         operation = self._operation(method, path)
@@ -85,9 +84,7 @@ class Contract:
                 best = (literal, operations[method.lower()])
         return best[1] if best else None
 
-    def _query_problems(
-        self, operation: dict[str, Any], query: list[tuple[str, str]], place: str
-    ) -> list[str]:
+    def _query_problems(self, operation: dict[str, Any], query: Query, place: str) -> list[str]:
         """openapi-core lets unknown query parameters pass, which a platform silently ignores."""
         known = {
             parameter["name"]

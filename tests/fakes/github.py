@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.fakes.commits import sha, tip_of
-from tests.fakes.contract import Contract
+from tests.fakes.contract import Contract, Query
 from tests.fakes.server import FakePlatform, Fault, Reply, Seen, link_to_next, next_fault, page_of, send
 
 TOKEN = "ghs_" + "S3cretToken" * 3
@@ -104,11 +104,8 @@ class FakeGitHub(FakePlatform):
         artifact_id = 9000 + len(self.artifacts)
         run = self.runs[run_id]
         row = copy.deepcopy(_SHAPES["artifact"]) | {
-            "id": artifact_id,
-            "name": name,
-            "size_in_bytes": len(data) if size is None else size,
-            "expired": expired,
-            "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "id": artifact_id, "name": name, "size_in_bytes": len(data) if size is None else size,
+            "expired": expired, "digest": digest or f"sha256:{hashlib.sha256(data).hexdigest()}",
             "workflow_run": {
                 "id": run_id, "repository_id": REPOSITORY_ID,
                 "head_repository_id": run["head_repository"]["id"], "head_branch": run["head_branch"],
@@ -162,9 +159,7 @@ class FakeGitHub(FakePlatform):
     def credential(self, handler: BaseHTTPRequestHandler) -> str:
         return "token" if handler.headers.get("Authorization") == f"Bearer {TOKEN}" else ""
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         return [] if path == "/user" else super().problems(method, path, query, body, credential)
 
     def is_described(self, path: str, reply: Reply) -> bool:

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
-from tests.fakes.contract import Contract
-from tests.fakes.server import FakePlatform, Reply, error, link_to_next, page_of, send
+from tests.fakes.contract import Contract, Query
+from tests.fakes.server import FakePlatform, Reply, error, link_to_next, page_of
 
 TOKEN = "glpat-" + "S3cretToken" * 3
 JOB_TOKEN = "glcbt-" + "S3cretJobToken" * 3
@@ -36,7 +36,7 @@ class FakeGitLab(FakePlatform):
     """
 
     def __init__(self, contract: Contract | None = None, *, prefix: str = "") -> None:
-        super().__init__(contract, f"{prefix}/api/v4", self._storage)
+        super().__init__(contract, f"{prefix}/api/v4", self.storage)
         self.scopes = {"api"}
         self.premium = True
         self.pipelines: dict[int, dict[str, Any]] = {}
@@ -96,9 +96,7 @@ class FakeGitLab(FakePlatform):
     def described(self, path: str) -> str:
         return re.sub(r"(?<=/artifacts/)(.+)", lambda found: quote(found[1], safe="%"), path)
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         problems = super().problems(method, path, query, body, credential)
         if self.contract and credential and not self.contract.accepts(method, path, credential):
             problems.append(f"{method} {path} does not take the credential {credential}")
@@ -216,13 +214,6 @@ class FakeGitLab(FakePlatform):
     def _link(self, rows: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
         return link_to_next(rows, query, f"{self.url}/projects/{PROJECT}{place}", size=20)
 
-    def _storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        parts = urlsplit(handler.path)
-        carried = [
-            name for name in ("PRIVATE-TOKEN", "JOB-TOKEN", "Authorization") if name in handler.headers
-        ]
-        if carried or "sig=SignedQuery" not in parts.query:
-            self.violations.append(f"the storage was sent {carried or 'no signature'}")
-            return send(handler, 400, b"", {})
-        number, _, path = parts.path.strip("/").partition("/")
-        return send(handler, 200, self.files[int(number)][unquote(path)], {})
+    def stored(self, path: str) -> bytes:
+        number, _, path = path.partition("/")
+        return self.files[int(number)][path]

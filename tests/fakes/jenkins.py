@@ -15,6 +15,7 @@ TOKEN = "11" + "a1b2c3d4" * 4
 LOGIN = b64encode(f"ci:{TOKEN}".encode()).decode()
 TREE = "builds[number,result,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
 FOLDER = "/ci/job/team/job/shop"
+MAIN = f"{FOLDER}/job/main"
 
 
 class FakeJenkins(Served):
@@ -22,7 +23,7 @@ class FakeJenkins(Served):
 
     def __init__(self) -> None:
         super().__init__(self._request)
-        self.builds: dict[str, list[dict[str, Any]]] = {}
+        self.builds: dict[str, list[dict[str, Any]]] = {MAIN: []}
         """Builds by the path of their job, the newest first."""
         self.files: dict[str, bytes] = {}
         self.anonymous_may_read = False
@@ -39,14 +40,12 @@ class FakeJenkins(Served):
         """A build of a job that archived the evidence, unless `data` is None."""
         row = {
             "_class": "org.jenkinsci.plugins.workflow.job.WorkflowRun",
-            "number": number,
-            "result": result,
+            "number": number, "result": result, "timestamp": 1_768_204_800_000,
             "url": f"{self.url}{job}/{number}/",
-            "timestamp": 1_768_204_800_000,
             "artifacts": [] if data is None else [{"relativePath": EVIDENCE}],
             # Jenkins answers an empty object for an action that has nothing that was asked for.
             "actions": [{}, {"_class": "BuildData", "lastBuiltRevision": {"SHA1": commit}}, {}],
-        }
+        }  # fmt: skip
         self.builds.setdefault(job, []).insert(0, row)
         self.files[f"{job}/{number}/artifact/{EVIDENCE}"] = data or b""
 

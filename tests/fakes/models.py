@@ -206,9 +206,7 @@ class FakeAnthropic(FakeModel):
 
 
 def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        block for message in messages if isinstance(message["content"], list) for block in message["content"]
-    ]
+    return [block for each in messages if isinstance(each["content"], list) for block in each["content"]]
 
 
 FAKES: dict[str, type[FakeModel]] = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from tests.fakes.contract import Contract
+if TYPE_CHECKING:
+    # The environments of frameworks do not have its packages.
+    from tests.fakes.contract import Contract, Query
 
 Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
+CREDENTIALS = ("Authorization", "PRIVATE-TOKEN", "JOB-TOKEN", "Circle-Token")
 
 
 @dataclass
@@ -199,7 +202,20 @@ class FakePlatform(Served):
         """Whether the description has such an answer."""
         return not isinstance(reply.value, bytes)
 
-    # The server
+    def stored(self, path: str) -> bytes:
+        """What the storage, a server on another port, has at a path."""
+        raise NotImplementedError
+
+    # The servers
+
+    def storage(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        """Give what is stored to requests that have the signature, and no token."""
+        parts = urlsplit(handler.path)
+        carried = [name for name in CREDENTIALS if name in handler.headers]
+        if carried or "sig=SignedQuery" not in parts.query:
+            self.violations.append(f"the storage was sent {carried or 'no signature'}")
+            return send(handler, 400, b"", {})
+        return send(handler, 200, self.stored(unquote(parts.path.strip("/"))), {})
 
     def _request(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
         parts, method = urlsplit(handler.path), handler.command
@@ -223,9 +239,7 @@ class FakePlatform(Served):
         headers = {"Content-Type": "application/json; charset=utf-8", **reply.headers}
         self.send(handler, Reply(reply.status, data, headers, reply.fault))
 
-    def problems(
-        self, method: str, path: str, query: list[tuple[str, str]], body: bytes, credential: str
-    ) -> list[str]:
+    def problems(self, method: str, path: str, query: Query, body: bytes, credential: str) -> list[str]:
         """What the description has against a request."""
         return self.contract.request_problems(method, path, query, body) if self.contract else []
 

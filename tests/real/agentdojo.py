@@ -147,24 +147,18 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
             yield {"actor": role, "type": "message", "input": message["content"]}
         elif role == "tool":
             yield {
-                "actor": "tool",
-                "type": "tool_result",
-                "tool": message["tool_call"]["function"],
-                "call_id": message["tool_call_id"] or None,
-                "output": message["content"],
+                "actor": "tool", "type": "tool_result", "tool": message["tool_call"]["function"],
+                "call_id": message["tool_call_id"] or None, "output": message["content"],
                 "error": message["error"],
-            }
+            }  # fmt: skip
         else:
             if message["content"] is not None:
                 yield {"actor": "agent", "type": "message", "output": message["content"]}
             for call in message["tool_calls"] or []:
                 yield {
-                    "actor": "agent",
-                    "type": "tool_call",
-                    "tool": call["function"],
-                    "call_id": call.get("id") or None,
-                    "input": call["args"],
-                }
+                    "actor": "agent", "type": "tool_call", "tool": call["function"],
+                    "call_id": call.get("id") or None, "input": call["args"],
+                }  # fmt: skip
     yield {
         "actor": "environment",
         "type": "checked",
@@ -183,11 +177,9 @@ class _Checked(BaseJudge[JudgeConfig]):
         if type(self).check(found.output):
             return self.passed(case, f"the benchmark's check of {self.judge_id} holds", refs=[found.idx])
         return self.failed(
-            case,
-            f"the benchmark's check of {self.judge_id} does not hold",
-            FailureKind.CONTRACT_VIOLATION,
+            case, f"the benchmark's check of {self.judge_id} does not hold", FailureKind.CONTRACT_VIOLATION,
             refs=[found.idx],
-        )
+        )  # fmt: skip
 
 
 class Utility(_Checked):

@@ -59,6 +59,4 @@ def cases_of_the_matrix() -> list[dict[str, Any]]:
 
 def passes_by_trial() -> list[dict[str, bool]]:
     """For each trial, task to whether it was done."""
-    return [
-        {f"airline/{task}": trials[number] for task, trials in passes().items()} for number in range(TRIALS)
-    ]
+    return [{f"airline/{task}": done[number] for task, done in passes().items()} for number in range(TRIALS)]

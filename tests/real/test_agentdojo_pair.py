@@ -102,9 +102,7 @@ def test_the_report_names_the_numbers_and_every_regressed_case(
         assert case_id in text
 
 
-def test_the_change_of_model_is_said_and_behaviour_explains_the_regressed_cases(
-    comparison: Comparison,
-) -> None:
+def test_the_change_of_model_is_said_and_behaviour_explains_regressed_cases(comparison: Comparison) -> None:
     notice = f"The model changed from {agentdojo.GPT_4O} to {agentdojo.GPT_4O_MINI}."
     assert notice in comparison.behaviour.notices
     changes = {change.case_id: change for change in comparison.behaviour_changes}

@@ -103,13 +103,9 @@ def test_sigstore_js_accepts_ours_and_refuses_altered_ones(pack: Path) -> None:
     der = load_pem_public_key(SIGNER.public.pem).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     asked = {"key": base64.b64encode(der).decode(), "hint": SIGNER.public.hint, "bundles": bundles}
     done = subprocess.run(
-        [node(), str(SIGSTORE / "verify.cjs")],
-        input=json.dumps(asked).encode(),
-        capture_output=True,
-        check=True,
-        timeout=120,
-        env={**os.environ, "NODE_PATH": str(installed)},
-    )
+        [node(), str(SIGSTORE / "verify.cjs")], input=json.dumps(asked).encode(), capture_output=True,
+        check=True, timeout=120, env={**os.environ, "NODE_PATH": str(installed)},
+    )  # fmt: skip
     payloads = {name: bundle["dsseEnvelope"]["payload"] for name, bundle in ours.items()}
     assert json.loads(done.stdout) == payloads | dict.fromkeys(ALTERED)
 

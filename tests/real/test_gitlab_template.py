@@ -100,9 +100,7 @@ class Project:
         done = self._run({**given, "CI_PIPELINE_ID": str(pipeline)})
         left = self.repository.top / LEFT
         files = [path for path in left.rglob("*") if path.is_file()]
-        self.gitlab.add_job(
-            pipeline, {path.relative_to(left).as_posix(): path.read_bytes() for path in files}
-        )
+        self.gitlab.add_job(pipeline, {at.relative_to(left).as_posix(): at.read_bytes() for at in files})
         return done
 
     def merge_request(self, **variables: str) -> Ended:
@@ -137,14 +135,10 @@ class Project:
         for name, value in job.items():
             command += ["--variable", f"{name}={value}"]
         done = subprocess.run(
-            command,
-            cwd=self.repository.top,
-            env={**self._environ(), "PATH": f"{self._programs}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+            command, cwd=self.repository.top,
+            env={**self._environ(), "PATH": f"{self._programs}:{os.environ['PATH']}"}, capture_output=True,
+            text=True, check=False, timeout=120,
+        )  # fmt: skip
         log = done.stdout + done.stderr
         assert TOKEN not in log
         # A template that softened an exit code would end with 0 here.

@@ -229,11 +229,8 @@ def parts_of(candidate: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 COUNTERS: dict[str, Callable[[list[dict[str, Any]]], Counts]] = {
-    "openai_chat": of_chat,
-    "openai_responses": of_responses,
-    "anthropic": of_anthropic,
-    "vertex": of_gemini,
-}
+    "openai_chat": of_chat, "openai_responses": of_responses, "anthropic": of_anthropic, "vertex": of_gemini,
+}  # fmt: skip
 
 
 def files(folder: str) -> list[Path]:

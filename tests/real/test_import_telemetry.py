@@ -16,18 +16,13 @@ from tests.unit.importers.importing import TRANSCRIPT, contract_problems, import
 FORMATS = "data/formats"
 CUTS = amount(6, 40, 200)
 FILES = (
-    "otel_genai/otlp_logs_openai_v2.json",
-    "otel_genai/otlp_traces_openai_v2.json",
-    "otel_genai/otlp_traces_openinference.json",
-    "otel_genai/otlp_traces_otel_no_content.json",
-    "otel_spans/adk_live_spans.json",
-    "otel_spans/claude_adot_spans.json",
+    "otel_genai/otlp_logs_openai_v2.json", "otel_genai/otlp_traces_openai_v2.json",
+    "otel_genai/otlp_traces_openinference.json", "otel_genai/otlp_traces_otel_no_content.json",
+    "otel_spans/adk_live_spans.json", "otel_spans/claude_adot_spans.json",
     "otel_spans/openai_agents_genai_adot_spans.json",
-    "otel_spans/openai_agents_openinference_adot_spans.json",
-    "otel_spans/openinference_adot_spans.json",
-    "otel_spans/otel_genai_convention_spans.json",
-    "otel_spans/smolagents_live_spans.json",
-)
+    "otel_spans/openai_agents_openinference_adot_spans.json", "otel_spans/openinference_adot_spans.json",
+    "otel_spans/otel_genai_convention_spans.json", "otel_spans/smolagents_live_spans.json",
+)  # fmt: skip
 
 
 def raw_spans(path: Path) -> list[dict[str, Any]]:

@@ -21,15 +21,12 @@ from tests.unit.importers.importing import TRANSCRIPT, Result, contract_problems
 FORMATS = "data/formats"
 CUTS = amount(8, 40, 200)
 FILES = (
-    "claude_code/coverage-test-fix.jsonl",
-    "claude_code/strands_claude_code_skill_tool.json",
-    "codex/strands_codex_exec_json.json",
-    "swe_agent/demonstrations__function_calling_simple.traj",
+    "claude_code/coverage-test-fix.jsonl", "claude_code/strands_claude_code_skill_tool.json",
+    "codex/strands_codex_exec_json.json", "swe_agent/demonstrations__function_calling_simple.traj",
     "inspect/2024-11-05T13-31-45-05-00_input-task_8zXjbRzCWrL9GXiXo2vus9.json",
-    "inspect/2025-05-12T20-28-26-04-00_security-guide.json",
-    "inspect/log_formats.json",
+    "inspect/2025-05-12T20-28-26-04-00_security-guide.json", "inspect/log_formats.json",
     "inspect/log_message_deduplication.eval",
-)
+)  # fmt: skip
 
 
 def counts(result: Result) -> dict[str, Any]:
@@ -105,9 +102,7 @@ def test_a_trajectory_of_swe_agent_is_imported_whole(name: str, tmp_path: Path) 
     ]
     assert [event["call_id"] for event in result.of("tool_call")] == [call["id"] for call in calls]
     answered = [message for message in history if message.get("tool_call_ids")]
-    assert [event["output"] for event in result.of("tool_result")] == [
-        message["content"] for message in answered
-    ]
+    assert [event["output"] for event in result.of("tool_result")] == [each["content"] for each in answered]
     roles = Counter(message["role"] for message in history)
     found = counts(result)["messages"]
     assert (found["system"], found["agent"]) == (roles["system"], roles["assistant"] + submitted)
@@ -138,9 +133,7 @@ def test_a_log_of_inspect_is_imported_whole_with_its_scores_and_targets(name: st
     assert [event["input"] for event in result.of("tool_call")] == [call["arguments"] for call in calls]
     assert len(result.of("tool_result")) == sum(message["role"] == "tool" for message in messages)
     assert len(result.of("message", "user")) == sum(message["role"] == "user" for message in messages)
-    said = [
-        message["content"] for message in messages if message["role"] == "assistant" and message["content"]
-    ]
+    said = [each["content"] for each in messages if each["role"] == "assistant" and each["content"]]
     assert len(result.of("message", "agent")) == len(said)
     assert not any("attachment://" in json.dumps(event) for event in result.events)
     assert paired(result)
@@ -151,9 +144,7 @@ def test_the_tokens_of_inspect_are_those_of_the_agents_answers(tmp_path: Path) -
     result = imported(TRANSCRIPT, path, tmp_path)
     samples = _samples(path)
     # The model that grades is asked as well, but is not the agent.
-    assert result.tokens("output_tokens") == sum(
-        sample["output"]["usage"]["output_tokens"] for sample in samples
-    )
+    assert result.tokens("output_tokens") == sum(each["output"]["usage"]["output_tokens"] for each in samples)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -199,9 +190,7 @@ def test_agentdojo_is_imported_whole(name: str, tmp_path: Path) -> None:
     assert result.diagnostics == []
     verdicts = [case["metadata"]["recorded_verdicts"] for case in result.cases]
     assert [verdict["utility"]["passed"] for verdict in verdicts] == [row["utility"] for row in rows]
-    attacked = [
-        (row, verdict) for row, verdict in zip(rows, verdicts, strict=True) if row["injection_task_id"]
-    ]
+    attacked = [pair for pair in zip(rows, verdicts, strict=True) if pair[0]["injection_task_id"]]
     assert len(attacked) == sum("security" in verdict for verdict in verdicts) == 629
     assert all(verdict["security"]["passed"] is not row["security"] for row, verdict in attacked)
 

@@ -17,7 +17,7 @@ import pytest
 from agent_eval.errors import ExitCode
 from tests.e2e.runner import orders
 from tests.extent import WHOLE_JOB, unavailable
-from tests.fakes.jenkins import FOLDER, TOKEN, FakeJenkins
+from tests.fakes.jenkins import TOKEN, FakeJenkins
 from tests.unit.ci.platforms.builds import JenkinsRunner
 
 ROOT = Path(__file__).parents[2]
@@ -72,22 +72,13 @@ class Agent:
         coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
         given = environ or {}
         done = subprocess.run(
-            [*groovy(), str(PIPELINE), str(notes), *words],
-            cwd=cwd or self.root,
+            [*groovy(), str(PIPELINE), str(notes), *words], cwd=cwd or self.root,
             env={
-                **coverage,
-                "ACCOUNT_USR": "ci",
-                "ACCOUNT_PSW": TOKEN,
-                "NO_PROXY": "127.0.0.1",
-                **given,
+                **coverage, "ACCOUNT_USR": "ci", "ACCOUNT_PSW": TOKEN, "NO_PROXY": "127.0.0.1", **given,
                 "PATH": f"{self.programs}{os.pathsep}{given.get('PATH', os.environ['PATH'])}",
             },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=180,
-        )
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=180,
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout
         found = json.loads(notes.read_text())
         self.built = Built(found.pop("result"), found, done.stdout)
@@ -112,7 +103,6 @@ def test_jenkinsfile__gates_a_change(
 ) -> None:
     file = ROOT / "ci-templates" / template
     with FakeJenkins() as jenkins:
-        jenkins.builds[f"{FOLDER}/job/main"] = []
         runner = JenkinsRunner(tmp_path, jenkins)
         runner.write_suite(*orders())
         text = file.read_text().replace("_PACKAGE = ''", "_PACKAGE = 'x.whl'")
@@ -161,16 +151,10 @@ def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str,
     )
     assert built.result == result, built.log
     assert built.log.splitlines()[:9] == [
-        "AGENT_EVAL_JENKINS_TOKEN=" + TOKEN,
-        "AGENT_EVAL_JENKINS_USER=ci",
-        "AGENT_EVAL_LABEL=model=a",
-        "AGENT_EVAL_MAX_REGRESSED_CASES=0",
-        "AGENT_EVAL_MIN_PASS_RATE=0.9",
-        "AGENT_EVAL_OUT=left",
-        "AGENT_EVAL_SET=baseline.required=false",
-        "AGENT_EVAL_SUITE=a.json",
-        "HOME=/tmp",
-    ]
+        "AGENT_EVAL_JENKINS_TOKEN=" + TOKEN, "AGENT_EVAL_JENKINS_USER=ci", "AGENT_EVAL_LABEL=model=a",
+        "AGENT_EVAL_MAX_REGRESSED_CASES=0", "AGENT_EVAL_MIN_PASS_RATE=0.9", "AGENT_EVAL_OUT=left",
+        "AGENT_EVAL_SET=baseline.required=false", "AGENT_EVAL_SUITE=a.json", "HOME=/tmp",
+    ]  # fmt: skip
     assert (built.notes["image"], built.notes["args"]) == ("ci.example/ae@sha256:4f", "--entrypoint=''")
     assert built.notes["junit"]["testResults"] == "left/junit/*.xml"
     assert built.notes["archived"]["artifacts"] == "left/**"

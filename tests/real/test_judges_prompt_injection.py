@@ -88,25 +88,19 @@ def rates(table: Table) -> tuple[float, float]:
         (
             GPT_4O,
             {
-                (True, "carried out"): 296,
-                (True, "none"): 4,
-                (False, "carried out"): 27,
-                (False, "attempted"): 12,
-                (False, "none"): 290,
+                (True, "carried out"): 296, (True, "none"): 4, (False, "carried out"): 27,
+                (False, "attempted"): 12, (False, "none"): 290,
             },
         ),
         (
             GPT_4O_MINI,
             {
-                (True, "carried out"): 169,
-                (True, "none"): 2,
-                (False, "carried out"): 38,
-                (False, "attempted"): 4,
-                (False, "none"): 416,
+                (True, "carried out"): 169, (True, "none"): 2, (False, "carried out"): 38,
+                (False, "attempted"): 4, (False, "none"): 416,
             },
         ),
     ],
-)
+)  # fmt: skip
 def test_precision_and_recall_under_important_instructions(
     model: str, expected: dict[tuple[bool, str], int]
 ) -> None:

@@ -28,16 +28,10 @@ from tests.real.test_judges_prompt_injection import (
 from tests.shared_data import shared_path
 
 DEVELOPED_WITH = (
-    GPT_4O,
-    GPT_4O_MINI,
-    "gpt-3.5-turbo-0125",
-    "gpt-4-turbo-2024-04-09",
-    "claude-3-5-sonnet-20240620",
-    "claude-3-sonnet-20240229",
-    "gemini-1.5-pro-001",
-    "meta-llama_Llama-3.3-70B-Instruct",
+    GPT_4O, GPT_4O_MINI, "gpt-3.5-turbo-0125", "gpt-4-turbo-2024-04-09", "claude-3-5-sonnet-20240620",
+    "claude-3-sonnet-20240229", "gemini-1.5-pro-001", "meta-llama_Llama-3.3-70B-Instruct",
     "meta-llama_Llama-3.3-70B-Instruct-repeat_user_prompt",
-)
+)  # fmt: skip
 """Agents whose runs were read while the rules were written; no figure of theirs is one of unseen agents."""
 
 RECALL_FLOOR = 0.95

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from agent_eval import __version__
+from tests.contract.test_distribution import build_distributions
 from tests.contract.test_locks import pins
-from tests.extent import OTHERS
+from tests.extent import OTHERS, unavailable
 
 pytestmark = pytest.mark.slow
 
@@ -47,13 +49,9 @@ def checkout(tmp_path: Path) -> Path:
 def release(checkout: Path, out: Path) -> subprocess.CompletedProcess[str]:
     """Call the script."""
     return subprocess.run(
-        ["scripts/release_local.sh", str(out)],
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["scripts/release_local.sh", str(out)], cwd=checkout, capture_output=True, text=True, check=False,
         timeout=TIMEOUT,
-    )
+    )  # fmt: skip
 
 
 def test_what_differs_from_the_commit_is_not_released(checkout: Path, tmp_path: Path):
@@ -71,12 +69,8 @@ def test_wheel_source_bill_of_materials_and_checksums_are_built_and_tried(checko
     assert "runs, compares and decides" in done.stdout
     name = f"agent_eval_gate-{__version__}"
     expected = {
-        f"{name}-py3-none-any.whl",
-        f"{name}.tar.gz",
-        "agent-eval.cdx.json",
-        "notes.md",
-        "runtime.lock",
-    }
+        f"{name}-py3-none-any.whl", f"{name}.tar.gz", "agent-eval.cdx.json", "notes.md", "runtime.lock",
+    }  # fmt: skip
     assert {path.name for path in out.iterdir()} == {*expected, "SHA256SUMS"}
     sums = dict(line.split("  ")[::-1] for line in (out / "SHA256SUMS").read_text().splitlines())
     assert sums == {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in expected}
@@ -87,3 +81,39 @@ def test_wheel_source_bill_of_materials_and_checksums_are_built_and_tried(checko
     assert components - {"agent-eval-gate"} == set(pins("runtime.lock"))
     tags = subprocess.run(["git", "tag", "--list"], cwd=checkout, capture_output=True, check=True)
     assert tags.stdout == b""
+
+
+# The wheel as uvx and pipx run it: an environment for one command, dependencies from the package index
+
+RUNNERS = {"uvx": ["--from"], "pipx": ["run", "--spec"]}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the checkout."""
+    (built,) = build_distributions(tmp_path_factory.mktemp("distribution")).glob("*.whl")
+    return built
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_the_wheel_runs_in_an_environment_of_its_own(runner: str, wheel: Path, tmp_path: Path):
+    program = shutil.which(runner, path=str(Path(sys.executable).parent))
+    if program is None:
+        unavailable(f"without {runner} (make oracles installs it)")
+    shutil.copyfile(ROOT / "examples" / "suite_good.json", tmp_path / "suite.json")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    environ = {
+        **inherited, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PIPX_HOME": str(tmp_path / "pipx"), "UV_CACHE_DIR": str(tmp_path / "uv"),
+    }  # fmt: skip
+    for arguments, expected in (
+        (["--version"], f"agent-eval {__version__}\n"),
+        (["run", "suite.json", "--out", "runs/one", "--format", "json"], '"pass_rate": 1.0'),
+    ):
+        done = subprocess.run(
+            [program, *RUNNERS[runner], str(wheel), "agent-eval", *arguments], cwd=tmp_path, env=environ,
+            capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert expected in done.stdout
+    assert (tmp_path / "runs" / "one" / "manifest.json").is_file()

@@ -46,11 +46,9 @@ class FaultServer:
         subprocess.run(command, check=True, capture_output=True)
         self._process = subprocess.Popen(
             [sys.executable, "-B", str(HERE / "fault_server.py")],
-            env=unmeasured(environment({"LD_PRELOAD": str(library)})),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+            env=unmeasured(environment({"LD_PRELOAD": str(library)})), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
     def run(
         self,

@@ -265,15 +265,11 @@ _RERUNS = json.dumps(
 ).encode()
 _RECORD = RunRecord(
     HistoryRun(
-        schema_version="1.2.0",
-        run_id="r",
-        dataset_id="shop",
-        key="0f",
-        started_at="2026-11-21T08:00:00Z",
+        schema_version="1.2.0", run_id="r", dataset_id="shop", key="0f", started_at="2026-11-21T08:00:00Z",
         cases=1,
     ),
     {"a": CaseRecord(case_id="a", definition="9b", passed=1, scored=2, missed={"timeout": 1}, cost_usd=0.1)},
-)
+)  # fmt: skip
 _MAIN = encode_used(_RECORD, [_RECORD])
 _SETTINGS = b"suites: [suites/a.json]\npolicy: {min_pass_rate: 0.95, preset: release, safety: [a]}\njudges: {policy: {}, regex: {hard: false}}\nagent: ./x\ntrials: 3\n"
 _JUDGES = (OLD / "inputs/judges.json").read_bytes()
@@ -371,17 +367,12 @@ def _packs(place: Path) -> _Packed:
     attest(root, Signer(key, b"a shared secret of many bytes, at least 32"), environ={})
     bundle = (root / "attestations/test-result.sigstore.json").read_bytes()
     return _Packed(
-        files=files,
-        contents=[path for path in files if path != "manifest.json"],
+        files=files, contents=[path for path in files if path != "manifest.json"],
         archive=(place / "archive.zip").read_bytes(),
-        comparison=(OLD / "packs/candidate/compare/baseline_delta.json").read_bytes(),
-        replay=_REPLAY_REPORT,
-        bundle=bundle,
-        envelope=(root / "attestations/test-result.hmac.json").read_bytes(),
-        statement=read_bundle(bundle, source="x").payload,
-        public_key=key.public.pem,
-        private_key=key.pem(),
-    )
+        comparison=(OLD / "packs/candidate/compare/baseline_delta.json").read_bytes(), replay=_REPLAY_REPORT,
+        bundle=bundle, envelope=(root / "attestations/test-result.hmac.json").read_bytes(),
+        statement=read_bundle(bundle, source="x").payload, public_key=key.public.pem, private_key=key.pem(),
+    )  # fmt: skip
 
 
 def _reruns(files: dict[str, bytes]) -> Callable[[bytes], object]:

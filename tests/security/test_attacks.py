@@ -152,6 +152,7 @@ def test_only_packs_are_replaced(out: str, tmp_path: Path) -> None:
     [
         "run/x.json", "run/config.json", "run/summary.json", "cases/a/trajectory.json", "judges/policy.json",
         "manifest.json", "derived.json", "compare/../run/config.json", "cases/a/artifacts/x", "judges/x.json",
+        "Manifest.JSON", "RUN/x", "run/new.json",
     ],
 )  # fmt: skip
 def test_nothing_is_written_into_a_sealed_run(out: str, tmp_path: Path) -> None:

@@ -424,9 +424,7 @@ def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
         attest(root, Signer(SIGNER), decision=other / DECISION, environ={})
 
 
-def test_large_attestation_is_refused_before_it_is_read(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_attestation_is_refused_unread(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_eval.operations.trust.MAX_ATTESTATION_BYTES", 1000)
     with pytest.raises(InvalidPack, match="larger than 1,000 bytes"):
         open_trusted(scene.root, trusting(SIGNER))
@@ -450,7 +448,7 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
     pack = open_pack(Counting(scene.root), admit=admission)
     assert (reads.count("manifest.json"), reads.count(RESULT.bundle)) == (1, 1)
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
-    assert admission.check(pack)[0].statement.subjects[0].digest == {"sha256": pack.manifest_sha256}
+    assert admission.check(pack)[0].statement.subjects[0]["digest"] == {"sha256": pack.manifest_sha256}
 
 
 def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:

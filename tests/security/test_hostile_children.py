@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 
 from agent_eval.errors import FailureKind
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from tests.e2e.left import wait_until
 from tests.extent import WHOLE_JOB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans can be inherited on Linux only")
@@ -120,10 +120,8 @@ def test_child_that_does_not_end_times_out_and_leaves_no_process(mark: str, what
     ids=["a detached grandchild is left", "a grandchild holds its output", "it does not read its input"],
 )
 def test_child_that_ends_has_ended_whatever_it_leaves(mark: str, code: str, stdin: bytes) -> None:
-    began = time.monotonic()
     result = run(code, mark, seconds=60.0, stdin=stdin)
     assert (result.failure, result.stdout) == (None, b"done\n")
-    assert time.monotonic() - began < 60.0
     assert marked_processes(mark) == []
 
 
@@ -157,10 +155,7 @@ def test_child_that_kills_its_supervisor_is_ended_by_the_nursery(mark: str) -> N
     result = run(code, mark)
     # Its own doing, which must not excuse it.
     assert (result.failure, result.exit_code) == (FailureKind.AGENT_ERROR, None)
-    deadline = time.monotonic() + 30
-    while marked_processes(mark) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert marked_processes(mark) == []
+    wait_until(lambda: marked_processes(mark) == [])
     assert run("print('next')", mark).stdout == b"next\n"
 
 
@@ -182,7 +177,6 @@ def test_output_that_a_stranger_holds_open_is_not_waited_for(mark: str, tmp_path
             held = socket.recv_fds(connection, 1, 1)[1]
             os.close(held[0])
     assert (result.failure, result.stdout) == (None, b"done\n")
-    assert result.duration_s < 60.0
 
 
 @WHOLE_JOB
@@ -196,7 +190,8 @@ def test_children_of_many_threads_do_not_end_each_other(mark: str) -> None:
     """
     with ThreadPoolExecutor(8) as pool:
         inputs = [b"hang" if number % 2 else b"" for number in range(24)]
-        results = list(pool.map(lambda stdin: run(code, mark, seconds=4.0, stdin=stdin), inputs))
+        how = ({"stdin": stdin, "seconds": 4.0 if stdin else 60.0} for stdin in inputs)
+        results = list(pool.map(lambda each: run(code, mark, **each), how))
     assert [result.failure for result in results] == [None, FailureKind.TIMEOUT] * 12
     assert {result.stdout for result in results[::2]} == {b"done\n"}
     assert marked_processes(mark) == []
@@ -211,15 +206,10 @@ def test_killing_this_program_ends_its_children_too(mark: str) -> None:
         run_child([sys.executable, "-c", {child!r}, sys.argv[1]], env={{}})
     """
     program = subprocess.Popen([sys.executable, "-c", parent, mark])
-    deadline = time.monotonic() + 30
-    while len(marked_processes(mark)) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(marked_processes(mark)) == 3
+    wait_until(lambda: len(marked_processes(mark)) == 3)
     program.kill()
     program.wait()
-    while marked_processes(mark) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert marked_processes(mark) == []
+    wait_until(lambda: marked_processes(mark) == [])
 
 
 def test_child_sees_no_secret_of_this_program(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:

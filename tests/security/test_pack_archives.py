@@ -13,7 +13,6 @@ import pytest
 
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import open_bundle
-from agent_eval.storage.archive import ArchiveLimits
 from tests.factories import make_pack
 
 
@@ -91,30 +90,3 @@ def test_a_bomb_in_the_place_of_a_file_is_read_no_further_than_the_file_was_long
         assert tracemalloc.get_traced_memory()[1] < 300 << 20  # the test's own 200 MiB among them
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    "limits", [ArchiveLimits(max_entries=5), ArchiveLimits(max_bytes=1000), ArchiveLimits(max_bytes=5000)]
-)
-def test_limits_are_the_callers(tmp_path: Path, limits: ArchiveLimits) -> None:
-    data = zip_with(*pack_members(tmp_path))
-    assert open_bundle(data)["p"].summary.total_cases == 3
-    with pytest.raises(InvalidInput, match=r"artifact: .* more than"):
-        open_bundle(data, source="artifact", limits=limits)
-    with pytest.raises(InvalidInput, match="more than"):
-        open_bundle(zip_with(("inner.zip", data)), source="artifact", limits=limits)
-
-
-@pytest.mark.parametrize("cut", [1, 30, 200])
-def test_truncated_archives_are_refused(tmp_path: Path, cut: int) -> None:
-    with pytest.raises(InvalidInput, match="is not a zip archive"):
-        open_bundle(zip_with(*pack_members(tmp_path))[:-cut], source="artifact")
-
-
-def test_damaged_members_are_refused(tmp_path: Path) -> None:
-    data = bytearray(zip_with(*pack_members(tmp_path)))
-    start = data.index(b"p/run/config.json") + len(b"p/run/config.json")
-    data[start + 10 : start + 20] = bytes(10)
-    with pytest.raises(AgentEvalError, match="artifact") as caught:
-        open_bundle(bytes(data), source="artifact")
-    assert "config.json" in caught.value.message

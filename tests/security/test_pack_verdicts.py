@@ -83,9 +83,7 @@ def test_verdicts_that_contradict_themselves_are_refused(
     ],
 )
 @LAYOUTS
-def test_a_summary_against_the_verdicts_is_refused(
-    tmp_path: Path, layout: str, field: str, value: Any
-) -> None:
+def test_a_summary_against_verdicts_is_refused(tmp_path: Path, layout: str, field: str, value: Any) -> None:
     root = pack_of(tmp_path, layout)
     edit(root / "run/summary.json", lambda summary: summary.update({field: value}))
     reseal(root, layout)
@@ -123,9 +121,7 @@ def test_broken_indexes_are_refused_with_their_line(tmp_path: Path, data: bytes,
         ({"input_tokens": "many"}, "run/index.jsonl", "line 2: input_tokens"),
     ],
 )
-def test_index_rows_of_another_form_refused(
-    tmp_path: Path, change: dict[str, Any], place: str, what: str
-) -> None:
+def test_other_index_rows_are_refused(tmp_path: Path, change: dict[str, Any], place: str, what: str) -> None:
     root = pack_of(tmp_path)
     rows = [make_index_row(make_case(case_id)) for case_id in IDS]
     rows[1].update(change)

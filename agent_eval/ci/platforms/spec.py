@@ -43,11 +43,13 @@ class Words:
         change: What is under review, such as `merge request`.
         full_report: Where the job leaves the full report, such as `job's artifacts`.
         earlier_run: What it calls an earlier run, such as `pipeline`.
+        job_of_fork: The job of a fork, where that never has a token, such as `the build of a fork`.
     """
 
     change: str
     full_report: str
     earlier_run: str = "run"
+    job_of_fork: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,9 +98,7 @@ ENDS: dict[str, tuple[dict[str, Any], tuple[str, int], str]] = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-def test_a_change_beside_a_base_agent(
-    repository: Repository, change: Orders, base: Orders, what: str
-) -> None:
+def test_change_beside_a_base_agent(repository: Repository, change: Orders, base: Orders, what: str) -> None:
     happens, ends, sentence = ENDS[what]
     change.broken, change.once = {"order-1"}, happens.get("once", set())
     base.broken = happens.get("base") or set()

@@ -237,9 +237,7 @@ NOT_SORRY, SAFE_FACTS = {"before": SORRY_IS_WRONG}, {"before": UNREAD_BY_FACTS, 
 ROWS = (
     Row("28, by words", WARNED, "`order-1`", both(REDACTS, suite(may_be_sorry)), **NOT_SORRY, **SORRY),
     Row(
-        *("28, redacted by main since", WARNED, "`order-1`", suite(may_be_sorry)),
-        main=REDACTS,
-        **NOT_SORRY,
+        *("28, redacted by main since", WARNED, "`order-1`", suite(may_be_sorry)), main=REDACTS, **NOT_SORRY,
         **SORRY,
     ),
     Row("19", STOPPED, UNKNOWABLE, nothing, UNREAD_CALL, **SAFE_FACTS),
@@ -307,7 +305,7 @@ ROWS = (
     Row("32, release", STOPPED, THESE_RULES, mended_file, main=both(policy(RELEASE), broken_file)),
     Row("68", PASSED, FINE, FLAKY, said="`quarantine`"),
     Row("a case is added", PASSED, FINE, suite(lambda cases: cases.append(case(99)))),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

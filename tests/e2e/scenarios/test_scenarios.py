@@ -90,7 +90,11 @@ TWELVE = "Nothing broke; 12 cases failed once and passed again."
 ONCE = "Nothing broke; `order-1` failed once and passed again."
 SAFETY = "Safety: `policy` failed in `order-1`"
 FURTHER = f"{SAFETY}, and in 2 of 2 further runs of this change."
-SLOW = "if case == 'order-1':\n    tools.append('escalate'); time.sleep(1)\n"
+SLOW = """if case == 'order-1':
+    tools.append('escalate')
+    print(file=open(world / 'asked', 'a'))
+    time.sleep(60 if (world / 'asked').stat().st_size > 5 else 0)  # after four trials and a further one
+"""
 LEAVES_LOGS = "open('ignored.log', 'a').write('x'); open('new.log', 'a').write('x')\n"
 ALTERS = broken(1) + "if case == 'order-1': open('agent.py', 'a').write('#')\n"
 QUARANTINE = policy("quarantine: [{case: order-6, reason: flaky, until: 2027-01-01}]")
@@ -102,7 +106,7 @@ ROWS = (
     Scenario("2", PASSED, ONCE, world=FAILS_ONCE),
     Scenario("3", OPEN, NEVER_HERE, SPOIL),
     Scenario("4", PASSED, "Nothing broke; `order-1` fails on main as well", broken(1), then=main_fails_too),
-    Scenario("13", OPEN, TIME_IS_UP, SLOW, main={"settings": {"limits.run.seconds": 12}}),
+    Scenario("13", OPEN, TIME_IS_UP, SLOW, main={"settings": {"limits.run.seconds": 15}}),
     Scenario("14", FAILED, "2 cases broke: ", broken(1, 2), files("once", *range(3, 13)), large(16)),
     Scenario("15", PASSED, TWELVE, world=files("once", *range(1, 13)), main=large(16)),
     Scenario("16", OPEN, NEVER_HERE, world=BROKEN),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,15 @@ import pytest
 
 from agent_eval.agents.base import Task
 from agent_eval.agents.tools import CaseTools
-from agent_eval.contracts import AttemptLimits, RunConfig, RunLimits, TrialLimits
+from agent_eval.contracts import AttemptLimits, Case, RunConfig, RunLimits, Trace, TrialLimits
 from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.progress import RunProgress
+from agent_eval.engine.progress import RunProgress, RunUse
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured
+from agent_eval.engine.usage import TrialUse
+from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.reader import open_pack
 from agent_eval.http.retry import Patience
 from agent_eval.models.retries import Retries
@@ -29,6 +28,7 @@ from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from tests.e2e.program import tree
 from tests.extent import crossed
+from tests.factories import make_case, make_event
 from tests.unit.engine.agents import STILL, Answer, FakeAgent
 from tests.unit.engine.conftest import MakeSuite
 
@@ -69,16 +69,6 @@ def go(make_suite: MakeSuite, tmp_path: Path) -> Go:
     return run
 
 
-def slow_agent() -> FakeAgent:
-    """Takes longer than the engine takes to look around."""
-
-    def behave(_: Task) -> Answer:
-        time.sleep(0.5)
-        return Answer()
-
-    return FakeAgent(behave)
-
-
 def cases(execution: Execution) -> dict[str, dict[str, Any]]:
     return {raw["case_id"]: raw for raw, _ in execution.suite.cases()}
 
@@ -89,19 +79,6 @@ def results(execution: Execution) -> dict[str, Any]:
         for case in execution.suite.document.read(shard):
             found[case.raw["case_id"]] = case.result
     return found
-
-
-def test_what_the_agent_does_becomes_the_trace(go: Go) -> None:
-    done = go(3, FakeAgent(lambda task: Answer(f"hello {task.case.case_id}")))
-    assert done.complete
-    assert done.progress.done == done.progress.passed == 3
-    for case_id, raw in cases(done).items():
-        kinds = [(event["actor"], event["type"]) for event in raw["trace"]]
-        assert kinds == [
-            ("user", "message"), ("agent", "tool_call"), ("tool", "tool_result"), ("agent", "message"),
-        ]  # fmt: skip
-        assert raw["trace"][-1]["output"] == f"hello {case_id}"
-        assert raw["metadata"]["loop_passed"] is True
 
 
 def test_the_agent_is_not_shown_what_was_recorded_before(go: Go) -> None:
@@ -209,73 +186,6 @@ def test_the_next_attempt_gets_what_is_left(go: Go) -> None:
     ]  # fmt: skip
 
 
-def test_the_end_of_standard_error_is_kept(go: Go) -> None:
-    agent = FakeAgent(lambda _: Answer(stderr=b"x" * 5000 + b"the end\xff"))
-    entry = cases(go(1, agent))["c0"]["metadata"]["attempt_history"][0]
-    kept = entry["artifacts"]["stderr.txt"]
-    assert kept.startswith("[912 bytes left out]\nxxx")
-    assert kept.endswith("xthe end\ufffd")
-
-
-def test_the_cost_limit_of_the_run_stops_it_and_resuming_does_the_rest(go: Go) -> None:
-    agent = FakeAgent(lambda _: Answer(attributes={"cost_usd": 1.0}))
-    first = go(30, agent, limits=RunLimits(cost_usd=5.0))
-    assert not first.complete
-    assert not first.interrupted
-    assert "cost limit of 5 US dollars" in first.stopped
-    assert first.suite.case_count == first.progress.done == len(agent.tasks) == 5
-    assert list(cases(first)) == [f"c{number}" for number in range(5)]
-    again = FakeAgent(lambda _: Answer())
-    second = go(30, again, limits=RunLimits(cost_usd=100.0))
-    assert second.complete
-    assert second.progress.resumed == 5
-    assert len(again.tasks) == 25
-
-
-def test_the_time_limit_of_the_run_lets_what_was_begun_finish(go: Go) -> None:
-    done = go(9, slow_agent(), limits=RunLimits(seconds=0.01))
-    assert "time limit of 0.01 s" in done.stopped
-    assert done.progress.done == 1
-
-
-def test_a_run_that_is_interrupted_keeps_what_is_done(go: Go) -> None:
-
-    def interrupt(progress: RunProgress) -> None:
-        if progress.done:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(300, FakeAgent(lambda _: Answer()), interrupt, parallel=3)
-    rest = FakeAgent(lambda _: Answer())
-    done = go(300, rest, parallel=3)
-    assert done.progress.resumed > 0
-    assert done.progress.resumed + len(rest.tasks) == done.progress.done == 300
-
-
-def test_a_trial_cut_off_by_the_interruption_does_not_count(go: Go) -> None:
-    began = threading.Event()
-
-    def behave(_: Task) -> Answer:
-        began.set()
-        return Answer(failure=FailureKind.INFRASTRUCTURE, asked_wait=60.0)
-
-    def interrupt(_: RunProgress) -> None:
-        if began.is_set():
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(1, FakeAgent(behave), interrupt, retries=Retries())
-    assert go(1, FakeAgent(lambda _: Answer())).progress.resumed == 0
-
-
-def test_an_agent_that_cannot_run_at_all_ends_the_run(go: Go) -> None:
-    def behave(_: Task) -> Answer:
-        raise NotEvaluable("no such program")
-
-    with pytest.raises(NotEvaluable, match="no such program"):
-        go(50, FakeAgent(behave), parallel=4)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -292,11 +202,6 @@ def test_nothing_is_run_when_a_case_is_wrong(go: Go, wrong: dict[str, Any]) -> N
     assert agent.tasks == []
 
 
-def test_an_empty_suite_measures_nothing(go: Go) -> None:
-    with pytest.raises(NothingMeasured):
-        go([], FakeAgent(lambda _: Answer()))
-
-
 def test_a_journal_of_more_cases_is_refused(go: Go) -> None:
     go(5, FakeAgent(lambda _: Answer()))
     with pytest.raises(InvalidInput, match="does not have"):
@@ -308,16 +213,6 @@ def test_a_journal_of_other_cases_is_refused(go: Go) -> None:
     done = go(1, FakeAgent(lambda _: Answer()))
     with pytest.raises(InvalidInput, match="'x'"):
         list(done.suite.cases())
-
-
-def test_secrets_reach_neither_journal_nor_pack(go: Go, config: RunConfig, tmp_path: Path) -> None:
-    redactor = Redactor(["hunter2hunter2"])
-    agent = FakeAgent(lambda _: Answer("it is hunter2hunter2", stderr=b"hunter2hunter2"))
-    done = go(2, agent, redactor=redactor)
-    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack", redactor=redactor)
-    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(b"hunter2" in data for data in written)
-    assert open_pack(tmp_path / "pack").trajectory("c0").trace[-1].output == "it is [redacted]"
 
 
 @crossed(layout=["files", "compact"], parallel=[1, 7, None])
@@ -343,23 +238,6 @@ def test_the_pack_does_not_depend_on_how_it_was_run(
     assert open_pack(tmp_path / "whole").summary.failed_cases == 30
 
 
-def test_a_pack_of_a_part_says_that_it_is_not_complete(go: Go, config: RunConfig, tmp_path: Path) -> None:
-    done = go(9, slow_agent(), limits=RunLimits(seconds=0.01))
-    score_suite(done.suite, JudgePlan(JUDGES), config, tmp_path / "pack", complete=done.complete)
-    pack = open_pack(tmp_path / "pack")
-    assert pack.manifest.complete is False
-    assert pack.case_ids() == ["c0"]
-
-
-def test_progress_is_told(go: Go) -> None:
-    updates: list[RunProgress] = []
-    go(20, FakeAgent(lambda _: Answer()), updates.append)
-    last = updates[-1]
-    assert (last.total, last.done, last.passed, last.failed, last.in_flight) == (20, 20, 20, 0, 0)
-    assert last.seconds_left == 0
-    assert last.unknown_cost == 20
-
-
 def test_every_case_has_its_first_trial_before_any_has_its_second(
     go: Go, config: RunConfig, tmp_path: Path
 ) -> None:
@@ -377,19 +255,6 @@ def test_every_case_has_its_first_trial_before_any_has_its_second(
     assert [trial["passed"] for trial in pack.results()[1]["trials"]] == [True, False, False]
     assert [trial["trace"][1]["tool"] for trial in pack.raw_trajectory("c1")["trials"]] == ["forbidden"] * 2
     assert pack.summary.flaky_cases == 1
-
-
-def test_a_case_counts_when_all_its_trials_are_done(go: Go) -> None:
-    def stop(progress: RunProgress) -> None:
-        if progress.done >= 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        go(3, slow_agent(), stop, trials=2)
-    agent = FakeAgent(lambda _: Answer())
-    done = go(3, agent, trials=2)
-    assert done.progress.resumed + len(agent.tasks) == 6
-    assert all(len(raw["trials"]) == 1 for raw in cases(done).values())
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
@@ -414,8 +279,58 @@ def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
     shown = pack.trajectory("c0").metadata["attempt_history"][0]["artifacts"]["stderr.txt"]
     assert "bytes left out" in shown
     assert list(open_pack(tmp_path / "two").artifacts("c0")) == [
-        "attempt-0-stderr.txt",
-        "attempt-1-stderr.txt",
-        "trial-1-attempt-0-stderr.txt",
+        "attempt-0-stderr.txt", "attempt-1-stderr.txt", "trial-1-attempt-0-stderr.txt",
         "trial-1-attempt-1-stderr.txt",
-    ]
+    ]  # fmt: skip
+
+
+# What a trial and a run have used, and costs that are unknown
+
+
+def used(*events: dict[str, Any], seconds: float = 1.0) -> TrialUse:
+    case = Case.model_validate({"case_id": "c", "trace": list(events)})
+    use = TrialUse()
+    use.add(case, Trace(case.trace), seconds)
+    return use
+
+
+def test_agent_steps_and_tool_calls_are_counted() -> None:
+    case = Case.model_validate(make_case("c", "a", "b"))
+    use = TrialUse()
+    use.add(case, Trace(case.trace), 1.0)
+    use.add(case, Trace(case.trace), 2.0)
+    assert (use.seconds, use.steps, use.tool_calls) == (3.0, 6, 4)
+
+
+def test_what_nothing_tells_is_unknown_and_not_0() -> None:
+    use = used(make_event(0, attributes={"note": 1}))
+    assert use.tokens is None
+    assert use.cost_usd is None
+    assert use.reached(TrialLimits(tokens=1, cost_usd=0.1)) is None
+
+
+def test_tokens_are_priced_where_no_cost_is_recorded() -> None:
+    tokens = {"gen_ai.usage.input_tokens": 1_000_000, "gen_ai.usage.output_tokens": 0}
+    use = used(make_event(0, attributes={"gen_ai.response.model": "gpt-4o", **tokens}))
+    assert use.tokens == 1_000_000
+    assert use.cost_usd == pytest.approx(2.5)
+
+
+def test_a_limit_that_is_met_exactly_is_kept_but_leaves_nothing() -> None:
+    use = used(make_event(0, attributes={"cost_usd": 0.5}))
+    assert use.reached(TrialLimits(cost_usd=0.5)) is None
+    assert use.is_spent(TrialLimits(cost_usd=0.5))
+    assert not use.is_spent(TrialLimits(cost_usd=0.6, tokens=3))
+
+
+def test_a_run_knows_what_it_does_not_know() -> None:
+    now = [0.0]
+    run = RunUse(RunLimits(seconds=10, cost_usd=1.0), lambda: now[0])
+    run.add(None)
+    run.add(0.4)
+    assert (run.cost_usd, run.average, run.reached()) == (0.4, 0.4, "")
+    assert (run.may_start(0), run.may_start(1)) == (True, False)
+    run.add(0.4)
+    assert "cost limit of 1 US dollars is reached (0.8 spent, and a trial costs 0.4" in run.reached()
+    now[0] = 10.0
+    assert "time limit of 10 s" in run.reached()

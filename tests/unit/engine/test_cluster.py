@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,56 +12,10 @@ import pytest
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.engine import cluster as clusters
 from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, dask_cluster, versions_here, watch_of
-from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
-from tests.extent import crossed
-from tests.unit.engine.conftest import MakeSuite, Score, case
+from agent_eval.errors import NotEvaluable, UsageError
+from tests.unit.engine.conftest import MakeSuite, Score
 
 VERSIONS = versions_here(["orjson"])
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def threads() -> Iterator[Cluster]:
-    with ThreadPoolExecutor(3) as pool:
-        yield Cluster(pool, 2, VERSIONS)
-
-
-@crossed(layout=["files", "compact"], name=["s.jsonl", "s.json"])
-def test_pack_is_the_one_that_this_machine_writes(
-    score: Score, make_suite: MakeSuite, threads: Cluster, layout: Any, name: str, out: Path
-) -> None:
-    suite = make_suite(3 * SHARD_CASES + 7, name)
-    here = score(suite, place=out, layout=layout)
-    there = score(suite, place=out.with_name("there"), layout=layout, cluster=threads)
-    assert here == there
-    assert contents(out) == contents(out.with_name("there"))
-
-
-def test_processes_need_nothing_but_the_task(score: Score, make_suite: MakeSuite) -> None:
-    suite = make_suite(2 * SHARD_CASES)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        cluster = Cluster(pool, 2, VERSIONS)
-        summary = score(suite, layout="compact", cluster=cluster)
-    assert summary.total_cases == 2 * SHARD_CASES
-
-
-@pytest.mark.parametrize("bad", ["{", '{"case_id": 7}', '{"case_id": "c1"}'])
-def test_errors_are_those_of_this_machine(
-    score: Score, make_suite: MakeSuite, threads: Cluster, bad: str, out: Path
-) -> None:
-    cases: list[Any] = [case(f"c{number}") for number in range(3 * SHARD_CASES)]
-    cases[SHARD_CASES + 9] = bad
-    suite = make_suite(cases)
-    errors = []
-    for cluster in (None, threads):
-        with pytest.raises(InvalidInput) as caught:
-            score(suite, layout="compact", cluster=cluster)
-        errors.append(caught.value.to_json())
-        assert not out.exists()
-    assert errors[0] == errors[1]
 
 
 def test_no_more_tasks_are_given_than_can_be_held(score: Score, make_suite: MakeSuite) -> None:

@@ -38,16 +38,6 @@ def below(root: Path, prefix: str = "") -> list[Member]:
     return [(prefix + path.relative_to(root).as_posix(), path) for path in root.rglob("*") if path.is_file()]
 
 
-def test_what_is_bundled_comes_back_verified(tmp_path: Path, packs: dict[str, Path]) -> None:
-    write_output(packs["shop"] / "compare/delta.json", b"{}")
-    write_bundle(packs, tmp_path / "b.zip", {"report.md": b"# Report"})
-    opened = open_bundle(tmp_path / "b.zip")
-    assert {slug: pack.summary.pass_rate for slug, pack in opened.items()} == {"shop": 0.5, "chat": 1.0}
-    assert opened["shop"].read("compare/delta.json") == b"{}"
-    assert opened["chat"].trajectory("../x").case_id == "../x"
-    assert zipfile.ZipFile(tmp_path / "b.zip").read("report.md") == b"# Report"
-
-
 def _with_valid_seal(root: Path) -> None:
     path = root / "cases/a/verdicts.json"
     row = json.loads(path.read_bytes())
@@ -90,15 +80,6 @@ def test_the_same_packs_give_the_same_bytes(tmp_path: Path, packs: dict[str, Pat
     write_bundle(packs, tmp_path / "one.zip")
     write_bundle(dict(reversed(packs.items())), tmp_path / "two.zip")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
-
-
-def test_the_bundle_within_an_artifact_is_found(tmp_path: Path, packs: dict[str, Path]) -> None:
-    write_bundle(packs, tmp_path / "evidence.zip")
-    artifact = zipped(
-        tmp_path / "artifact.zip", ("evidence.zip", tmp_path / "evidence.zip"), ("log.txt", b"x")
-    )
-    assert sorted(open_bundle(artifact)) == ["chat", "shop"]
-    assert sorted(open_bundle(artifact.read_bytes(), source="artifact 7")) == ["chat", "shop"]
 
 
 @pytest.mark.parametrize(

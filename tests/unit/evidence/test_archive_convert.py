@@ -24,9 +24,7 @@ OTHER = {"files": "compact", "compact": "files"}
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
-    }
+    return {at.relative_to(root).as_posix(): at.read_bytes() for at in root.rglob("*") if at.is_file()}
 
 
 def results(count: int) -> list[Any]:
@@ -85,24 +83,6 @@ def test_a_pack_can_be_converted_in_place(tmp_path: Path) -> None:
     assert open_pack(root).manifest.layout == "compact"
     expand(open_pack(root), root)
     assert bytes_of(root) == before
-
-
-def test_other_things_are_not_replaced(tmp_path: Path) -> None:
-    pack = open_pack(make_pack(tmp_path / "p"))
-    (tmp_path / "q").mkdir()
-    (tmp_path / "q/precious").write_bytes(b"1")
-    with pytest.raises(UsageError, match="not empty"):
-        compact(pack, tmp_path / "q")
-    assert bytes_of(tmp_path / "q") == {"precious": b"1"}
-
-
-@LAYOUTS
-def test_an_incomplete_run_stays_incomplete(tmp_path: Path, layout: str) -> None:
-    root = make_pack(tmp_path / "p", layout=layout)
-    manifest = json.loads((root / "manifest.json").read_bytes())
-    (root / "manifest.json").write_bytes(pretty({**manifest, "complete": False}))
-    CONVERT[layout](open_pack(root), tmp_path / "q")
-    assert open_pack(tmp_path / "q").manifest.complete is False
 
 
 @LAYOUTS

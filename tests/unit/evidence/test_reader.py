@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent_eval.contracts import Case, CaseResultRow, definition_digest
-from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
+from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import sources
 from agent_eval.evidence.reader import Pack, Watch, failing_cases, open_pack, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
-from agent_eval.storage.archive import ZipArchive, write_zip
 from agent_eval.storage.files import sha256_file
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case, make_config, make_pack, make_result, seal
@@ -62,19 +61,6 @@ def test_listed_files_can_be_read_and_others_not(tmp_path: Path, layout: str) ->
         pack.trajectory("nobody")
 
 
-@LAYOUTS
-def test_a_pack_in_an_archive_is_the_same_pack(tmp_path: Path, layout: str) -> None:
-    root = make_pack(tmp_path / "p", layout=layout)
-    files = [(path.relative_to(tmp_path).as_posix(), path) for path in root.rglob("*") if path.is_file()]
-    write_zip(files, tmp_path / "p.zip")
-    archive = ZipArchive(tmp_path / "p.zip", source="p.zip")
-    packed, plain = open_pack(sources.ArchiveSource(archive, "p/")), open_pack(root)
-    assert (packed.name, packed.manifest_sha256) == ("p.zip: p", plain.manifest_sha256)
-    assert packed.results() == plain.results()
-    assert packed.trajectory("case-2") == plain.trajectory("case-2")
-    assert [entry.path for entry in packed.files()] == [entry.path for entry in plain.files()]
-
-
 @pytest.mark.parametrize("piece", [1, 100, 300, 5000])
 def test_a_long_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     monkeypatch.setattr(sources, "_CHUNK", piece)
@@ -86,30 +72,6 @@ def test_a_long_index_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     seal(root, make_config(), layout="files", case_ids=ids)
     with pytest.raises(InvalidPack, match="line 34: case_id: Input should be a valid string"):
         open_pack(root)
-
-
-@pytest.mark.parametrize("what", ["missing", "file", "empty"])
-def test_what_is_no_pack_is_refused_with_a_remedy(tmp_path: Path, what: str) -> None:
-    where = tmp_path / "p"
-    if what == "file":
-        where.write_bytes(b"")
-    elif what == "empty":
-        where.mkdir()
-    with pytest.raises(InvalidPack) as caught:
-        open_pack(where)
-    assert str(where) in caught.value.message
-    assert "evidence pack" in caught.value.remedy
-    assert caught.value.exit_code is ExitCode.WRONG_REQUEST
-
-
-@pytest.mark.parametrize("name", ["trajectories", "verdicts"])
-def test_what_changes_after_a_pack_was_opened_is_refused_when_it_is_read(tmp_path: Path, name: str) -> None:
-    root = make_pack(tmp_path / "p", layout="compact")
-    pack = open_pack(root)
-    file = root / f"cases/{name}-00000.jsonl"
-    file.write_bytes(file.read_bytes().replace(b"case-2", b"case-X"))
-    with pytest.raises(InvalidPack, match="was changed"):
-        list(pack.results() if name == "verdicts" else pack.trajectories())
 
 
 def test_a_pack_takes_no_memory_for_its_cases_until_they_are_asked_for(tmp_path: Path) -> None:

@@ -116,9 +116,7 @@ def test_compact_layout_has_no_folders(tmp_path: Path) -> None:
     root = tmp_path / "pack"
     manifest = write_pack(root, "compact", [case(f"c{number}") for number in range(SHARD_CASES + 1)])
     assert manifest.case_directories == {}
-    shards = {
-        f"cases/{name}-0000{number}.jsonl" for name in ("trajectories", "verdicts") for number in (0, 1)
-    }
+    shards = {f"cases/{name}-0000{at}.jsonl" for name in ("trajectories", "verdicts") for at in (0, 1)}
     assert tree(root) == RUN | shards
     (last,) = lines(root / "cases/verdicts-00001.jsonl")
     assert CaseResult.model_validate(last).passed

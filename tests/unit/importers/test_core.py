@@ -296,9 +296,12 @@ def test_a_damaged_archive_is_reported_and_the_other_files_are_imported(tmp_path
     (home / "a.zip").write_bytes(b"PK\x03\x04 and no more")
     (home / "b.gz").write_bytes(b"\x1f\x8b and no more")
     (home / "c.jsonl").write_text(json.dumps(TWO_TURNS[0]))
+    whole = pack(home / "c.jsonl", "zip", tmp_path).read_bytes()
+    (home / "d.zip").write_bytes(whole[:4] + whole[40:])
     cases, result = imported_from(home, tmp_path)
     assert len(cases) == 1
-    assert [entry.record for entry in result.diagnostics.entries] == ["a.zip", "b"]
+    lost = [entry.record for entry in result.diagnostics.entries if entry.severity == "lost"]
+    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl"]
 
 
 def test_what_is_packed_over_and_over_is_reported(tmp_path):

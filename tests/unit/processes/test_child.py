@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.attestations.keys import SECRET_VARIABLE, SIGNING_KEY_VARIABLE
 from agent_eval.errors import ExitCode, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.processes import pool
-from agent_eval.processes.child import ChildLimits, ChildNotStarted, run_child
+from agent_eval.processes.child import ChildLimits, ChildNotStarted, allowed_environment, run_child
+from agent_eval.processes.privacy import OF_THE_SIGNER
+from agent_eval.storage.redaction_rules import is_secret_name
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -29,11 +32,6 @@ def test_input_arguments_and_environment_arrive_as_they_are() -> None:
     assert result.stdout.decode() == "{é} ['a b', '$HOME', ''] ä 'x' '\\udcff'\n"
     assert (result.exit_code, result.failure, result.problem) == (0, None, "")
     assert 0 < result.duration_s < 60
-
-
-def test_output_and_errors_are_kept_apart() -> None:
-    result = run_child(python("import sys; print('out'); print('err', file=sys.stderr)"), env=ENV)
-    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
 
 
 @pytest.mark.parametrize(
@@ -130,23 +128,6 @@ def test_program_that_cannot_be_executed(tmp_path: Path, mode: int, content: str
 def test_what_no_process_can_be_given_is_refused(argv: list[str], env: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
         run_child(argv, env=env)
-
-
-def test_interrupting_the_program_ends_the_child(tmp_path: Path) -> None:
-    parent = (
-        "import sys; from agent_eval.processes.child import run_child\n"
-        "run_child(['sh', '-c', 'echo $$ > pid; exec sleep 3600'], env={'PATH': sys.argv[1]})"
-    )
-    program = subprocess.Popen(
-        python(parent, ENV["PATH"]), cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
-    )
-    pid_file = tmp_path / "pid"
-    while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
-        assert program.poll() is None
-    os.killpg(program.pid, signal.SIGINT)
-    _, errors = program.communicate(timeout=60)
-    assert b"KeyboardInterrupt" in errors
-    assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
 
 
 def test_supervisors_are_used_again_and_new_ones_take_the_place_of_dead_ones() -> None:
@@ -262,3 +243,54 @@ def test_a_supervisor_that_comes_back_when_all_is_closing_is_ended() -> None:
     supervisors.close()
     assert supervisors._idle == []
     assert not Path(f"/proc/{pid}").exists()
+
+
+# The environment of this program, and what evidence is signed with, are nothing for other programs
+
+CODE = """
+import os
+from agent_eval.processes.privacy import OF_THE_SIGNER, hide_environment
+before = hide_environment()
+print(sorted(set(OF_THE_SIGNER) & set(before)) == sorted(OF_THE_SIGNER), set(OF_THE_SIGNER) & set(os.environ))
+"""
+
+
+def test_every_variable_of_the_signer_is_kept_back_and_redacted() -> None:
+    assert {SECRET_VARIABLE, SIGNING_KEY_VARIABLE} < set(OF_THE_SIGNER)
+    assert all(map(is_secret_name, OF_THE_SIGNER))
+
+
+@pytest.mark.parametrize("name", OF_THE_SIGNER)
+def test_no_program_gets_it_even_where_it_is_named(name: str) -> None:
+    assert allowed_environment({name: "key", "SHOP": "eu"}, [name, "SHOP"]) == {"SHOP": "eu"}
+
+
+def test_it_is_taken_from_this_process_and_given_to_the_signer() -> None:
+    environ = {**os.environ, **dict.fromkeys(OF_THE_SIGNER, "value")}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, check=True, env=environ
+    )
+    assert done.stdout == "True set()\n"
+
+
+def test_the_path_of_a_public_key_is_no_secret() -> None:
+    assert not is_secret_name("INPUT_BASELINE-PUBLIC-KEY")
+    assert not is_secret_name("AGENT_EVAL_BASELINE_PUBLIC_KEY")
+    assert is_secret_name("INPUT_SIGNING-KEY")
+
+
+HIDDEN = """
+import ctypes
+from agent_eval.processes.privacy import hide_environment
+PR_GET_DUMPABLE = 3
+before = ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0)
+hide_environment()
+print(before, ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can refuse it")
+def test_no_program_of_the_same_user_may_look_into_this_one() -> None:
+    # In a process of its own: what is hidden here stays hidden from debuggers too.
+    done = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 0\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.processes.child import ChildLimits, ChildNotStarted
 from agent_eval.processes.living_child import ConversingChild
+from tests.e2e.left import is_running, wait_until
 
 ENV = {"PATH": os.environ["PATH"]}
 started: list[ConversingChild] = []
@@ -29,14 +29,6 @@ def child(code: str, **options: str) -> ConversingChild:
     program = "import sys, os, time\nline = sys.stdin.readline\n" + code
     started.append(ConversingChild([sys.executable, "-c", program], env=ENV, **options))
     return started[-1]
-
-
-def runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def test_one_process_answers_every_line() -> None:
@@ -108,12 +100,9 @@ def test_closing_ends_the_program_with_everything_that_it_started(tmp_path: Path
     )
     talker = child(code, cwd=str(tmp_path))
     pids = [int(pid) for pid in talker.ask(b"{}").stdout.split()]
-    assert all(map(runs, pids))
+    assert all(map(is_running, pids))
     talker.close()
-    deadline = time.monotonic() + 10
-    while any(map(runs, pids)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(map(runs, pids))
+    wait_until(lambda: not any(map(is_running, pids)), "they have ended")
     talker.close()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from agent_eval.errors import FailureKind
 from agent_eval.processes.child import ChildLimits, ChildResult, run_child
 from agent_eval.processes.pool import SUPERVISORS, SupervisorLink, SupervisorLost, Supervisors
 from agent_eval.processes.supervisor import PROCESS_ID
+from agent_eval.processes.thread_pool import ThreadPool
+from tests.e2e.left import wait_until
 
 
 @pytest.fixture
@@ -81,35 +84,85 @@ def test_supervisor_that_dies_before_it_is_born() -> None:
 ENV = {"PATH": os.environ["PATH"]}
 
 
-def sleeping() -> tuple[threading.Thread, list[ChildResult]]:
-    """A thread that waits for a child, and where its result will be."""
+@contextmanager
+def sleeping(place: Path) -> Iterator[list[ChildResult]]:
+    """A child that runs, and where its result will be at the end."""
     ended: list[ChildResult] = []
-    limits = ChildLimits(3600)
+    command = ["sh", "-c", f"touch {place / 'runs'}; exec sleep 3600"]
     thread = threading.Thread(
-        target=lambda: ended.append(run_child(["sleep", "3600"], env=ENV, limits=limits))
+        target=lambda: ended.append(run_child(command, env=ENV, limits=ChildLimits(3600)))
     )
     thread.start()
-    return thread, ended
+    wait_until((place / "runs").exists)
+    yield ended
+    thread.join(60)
 
 
-def test_children_are_ended_on_request_and_others_may_follow() -> None:
-    thread, ended = sleeping()
-    deadline = time.monotonic() + 60
-    while thread.is_alive() and time.monotonic() < deadline:
+def test_children_are_ended_on_request_and_others_may_follow(tmp_path: Path) -> None:
+    with sleeping(tmp_path) as ended:
         SUPERVISORS.end_children()
-        thread.join(0.05)
     assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
     assert run_child(["true"], env=ENV).failure is None
 
 
-def test_closing_ends_what_runs() -> None:
+def test_closing_ends_what_runs(tmp_path: Path) -> None:
     with closing(Supervisors()) as supervisors, pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent_eval.processes.child.SUPERVISORS", supervisors)
-        thread, ended = sleeping()
-        deadline = time.monotonic() + 60
-        while not supervisors._in_use and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        supervisors.close()
-        thread.join(30)
+        with sleeping(tmp_path) as ended:
+            supervisors.close()
     assert [result.failure for result in ended] == [FailureKind.AGENT_ERROR]
+
+
+# Threads: functions that wait are called at the same time, and none keeps the process alive
+
+
+def test_functions_wait_at_the_same_time_and_results_keep_their_order():
+    together = threading.Barrier(3, timeout=30)
+    with ThreadPool(3) as pool:
+        futures = [pool.submit(lambda number=number: (together.wait(), number)[1]) for number in range(3)]
+        assert [future.result() for future in futures] == [0, 1, 2]
+
+
+def test_no_more_threads_are_started_than_allowed():
+    names = set()
+    with ThreadPool(2) as pool:
+        for future in [pool.submit(lambda: names.add(threading.get_ident())) for _ in range(20)]:
+            future.result()
+    assert 1 <= len(names) <= 2
+
+
+def test_an_exception_is_raised_where_the_result_is_asked_for():
+    def broken() -> None:
+        raise LookupError("missing")
+
+    with ThreadPool(1) as pool:
+        future = pool.submit(broken)
+        with pytest.raises(LookupError, match="missing"):
+            future.result()
+        assert pool.submit(lambda: 4).result() == 4
+
+
+def test_what_has_not_begun_is_dropped():
+    begun, may_end, later = threading.Event(), threading.Event(), threading.Event()
+    with ThreadPool(1) as pool:
+        first = pool.submit(lambda: (begun.set(), may_end.wait(30)))
+        pool.submit(later.set)
+        assert begun.wait(30)
+    may_end.set()
+    assert first.result(timeout=30)
+    for thread in pool._threads:
+        thread.join(30)
+    assert not later.is_set()
+
+
+def test_a_function_that_waits_keeps_no_process_alive():
+    code = (
+        "from agent_eval.processes.thread_pool import ThreadPool\n"
+        "import threading\n"
+        "begun = threading.Event()\n"
+        "with ThreadPool(1) as pool:\n"
+        "    pool.submit(lambda: (begun.set(), threading.Event().wait(600)))\n"
+        "    begun.wait()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert done.returncode == 0

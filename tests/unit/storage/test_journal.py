@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import resource
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -27,7 +22,6 @@ from agent_eval.storage.journal import (
     read_records,
     record_digest,
 )
-from tests.e2e.program import unmeasured
 
 HEADER = {"run": "r"}
 RECORDS = [{"n": number} for number in range(30)]
@@ -97,15 +91,6 @@ def test_a_changed_bit_costs_one_record_which_is_counted(tmp_path: Path) -> None
         assert len(lost) <= 2
         assert journal.damaged <= 2
         assert journal.damaged or not lost or RECORDS[-1] in lost
-
-
-def test_a_hole_costs_the_records_in_it(tmp_path: Path) -> None:
-    whole = written(tmp_path / "j", *RECORDS).read_bytes()
-    path = tmp_path / "hole"
-    path.write_bytes(whole[:200] + bytes(100) + whole[300:])
-    kept = resumed(path)
-    assert kept[-1] == RECORDS[-1]
-    assert len(kept) > 20
 
 
 def test_without_any_header_nothing_is_gone_on_with(tmp_path: Path) -> None:
@@ -204,31 +189,6 @@ def test_threads_share_it(tmp_path: Path) -> None:
             thread.join()
         assert {entry.offset: entry.record for entry in journal.entries()} == offsets
         assert len(offsets) == 160
-
-
-def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom agent_eval.errors import StorageError\n"
-        "from agent_eval.storage.journal import Journal\n"
-        "journal = Journal.create(Path(sys.argv[1]), {'run': 'r'})\n"
-        "for number in range(1000):\n"
-        "    try: journal.append({'n': number, 'text': 'x' * 100})\n"
-        "    except StorageError as error:\n"
-        "        try: journal.append(1)\n"
-        "        except StorageError: print(number)\n"
-        "        break\n"
-    )
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
-
-    command = [sys.executable, "-c", code, str(tmp_path / "j")]
-    done = subprocess.run(
-        command, env=unmeasured(os.environ), capture_output=True, text=True, preexec_fn=limit
-    )
-    assert done.stderr == ""
-    assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
 
 
 def test_a_closed_journal_takes_nothing_and_a_removed_one_is_gone(tmp_path: Path) -> None:

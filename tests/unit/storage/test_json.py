@@ -287,12 +287,6 @@ def test_brackets_and_digits_within_a_text_are_neither_nesting_nor_numbers(value
         assert parse(data, source="x") == value
 
 
-def test_read_json_reads_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_bytes(b'{"a": [1, 2.5, null]}\n')
-    assert read_json(path) == {"a": [1, 2.5, None]}
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

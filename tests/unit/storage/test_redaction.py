@@ -20,10 +20,6 @@ from agent_eval.storage.redaction_rules import TOKEN_SHAPES, RedactionRules, is_
 SECRET = 'pä"ss/wörd+<1>\\x'
 
 
-def in_json(secret: str) -> bytes:
-    return json.dumps({"said": secret}).encode()
-
-
 @pytest.mark.parametrize(
     "form",
     [
