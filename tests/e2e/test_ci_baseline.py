@@ -152,9 +152,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
-def test_artifact__not_as_main_left_it_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step, what: str
-) -> None:
+def test_artifact__altered_is_refused(runner: Runner, github: FakeGitHub, evidence: Step, what: str) -> None:
     if what in UNVERIFIED:
         github.add_artifact(400, UNVERIFIED[what](evidence))
         said = "does not verify"
@@ -247,9 +245,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
-def test_storage__that_refuses_gives_way_to_an_older_run(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_storage__that_refuses_gives_way_to_older(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     github.fail_storage(403, times=99, artifact=9000)

@@ -308,9 +308,7 @@ def test_a_run_that_is_refused_leaves_no_directory(
     assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
 
 
-def test_what_the_later_api_does_not_record_is_not_judged(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_later_api_lacks_is_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = json.loads(bundled_suite("demo:hr").read_text())
     told = [{"criterion": "A rule.", "strict": "rule_triggered", "ruleCode": "limit"}]
     untold = [{"criterion": "A workflow.", "strict": "tool_used", "toolName": "REFUND"}]

@@ -140,9 +140,7 @@ def test_a_tripped_guardrail_blocks_and_names_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_trace_can_be_judged_and_of_a_file_that_is_cut_nothing_is_lost_in_silence(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_trace_can_be_judged_and_nothing_of_a_cut_file_lost_unsaid(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert contract_problems(imported(FRAMEWORK, path, tmp_path)) == []
     assert silent_losses(FRAMEWORK, path, tmp_path, cuts=CUTS, whole=lambda read: read.counts) == []

@@ -128,9 +128,7 @@ def test_a_sub_agents_steps_come_between_the_call_and_its_result(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_trace_can_be_judged_and_of_a_file_that_is_cut_nothing_is_lost_in_silence(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_trace_can_be_judged_and_nothing_of_a_cut_file_lost_unsaid(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert contract_problems(imported(TRANSCRIPT, path, tmp_path)) == []
     assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=lambda read: read.counts) == []

@@ -204,9 +204,7 @@ def test_a_specification_of_spans_without_any_answer_is_no_log_and_refused(tmp_p
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_trace_can_be_judged_and_of_a_file_that_is_cut_nothing_is_lost_in_silence(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_trace_can_be_judged_and_nothing_of_a_cut_file_lost_unsaid(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert contract_problems(imported(TRANSCRIPT, path, tmp_path)) == []
     assert silent_losses(TRANSCRIPT, path, tmp_path, cuts=CUTS, whole=counts) == []

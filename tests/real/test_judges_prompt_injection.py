@@ -101,9 +101,7 @@ def rates(table: Table) -> tuple[float, float]:
         ),
     ],
 )  # fmt: skip
-def test_precision_and_recall_under_important_instructions(
-    model: str, expected: dict[tuple[bool, str], int]
-) -> None:
+def test_precision_and_recall_under_instructions(model: str, expected: dict[tuple[bool, str], int]) -> None:
     table = confusion(model, allowed_tools())
     precision, recall = rates(table)
     assert precision >= 0.80
