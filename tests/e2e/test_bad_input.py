@@ -1,7 +1,5 @@
 """Bad input through the real command line: one clear error, exit 2 or 4, nothing half-written."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

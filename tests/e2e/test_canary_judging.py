@@ -4,8 +4,6 @@ The model of the judge and the agent are asked about a case as it is: their requ
 else is searched: files, what was printed, and what a collector of telemetry was sent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

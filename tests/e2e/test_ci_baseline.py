@@ -1,7 +1,5 @@
 """Which earlier run's evidence `agent-eval ci` compares with, and which it does not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

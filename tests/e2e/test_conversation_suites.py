@@ -1,7 +1,5 @@
 """Suites of conversations, and what can be done with their evidence, against the demonstration's agents."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@ Whatever they are, nothing of them is run, nothing reaches the comment unescaped
 commented on, and they are never a baseline.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

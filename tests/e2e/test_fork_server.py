@@ -1,7 +1,5 @@
 """A forked command does what one does that is started afresh."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

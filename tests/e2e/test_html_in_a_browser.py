@@ -1,7 +1,5 @@
 """The HTML report as people use it: narrow, dark, printed, by keyboard, without script, behind a policy."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

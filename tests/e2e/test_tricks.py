@@ -4,8 +4,6 @@ In every table 12 of 40 cases are broken by the candidate (or as many as the tri
 the suite, the judges, the policy, the registry or the comparison hides that.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

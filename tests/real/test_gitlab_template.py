@@ -1,7 +1,5 @@
 """The GitLab templates, run by gitlab-ci-local with its shell executor, against a GitLab on localhost."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Real exports of frameworks are imported whole: counts of the raw files equal what the suite holds."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

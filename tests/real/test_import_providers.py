@@ -1,7 +1,5 @@
 """Recorded traffic of every provider: what the import holds equals an independent count of the raw file."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Real traces are imported whole: counts made from the raw files equal what the suite holds."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Real sessions and logs are imported whole: counts made from the raw files equal what the suite holds."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

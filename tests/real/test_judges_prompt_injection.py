@@ -4,8 +4,6 @@ The judge gets the trace alone: no label, no injected text, no expected calls. T
 suite are those that the agents used in its benign runs.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import lru_cache

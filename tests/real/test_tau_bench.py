@@ -1,7 +1,5 @@
 """The 200 recorded conversations of tau-bench, imported, judged by their rewards, compared by turn."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from itertools import groupby

@@ -1,7 +1,5 @@
 """An agent that rewrites, replaces or deletes the journal of its own run changes no verdict."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Suites to score."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Running an agent: every finished trial is kept, and only what is missing is run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
