@@ -203,9 +203,8 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
     code, decision = gated(capsys, *by(preset))
     refuse_a_pass(preset, code, decision)
     if help_ == "the expected output":
-        assert decision["sentence"].startswith(
-            "4 cases were not run by main's version, and this change alters"
-        )
+        said = "4 cases were not run by main's version, and this change alters"
+        assert decision["sentence"].startswith(said)
         return
     assert decision["sentence"].startswith("The agent was given more help than the base's: ")
     notices = json.loads(Path(DELTA).read_text())["behaviour"]["notices"]
