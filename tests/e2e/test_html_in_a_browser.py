@@ -91,7 +91,7 @@ def visible(page: Browser, selector: str) -> bool:
 
 def until(page: Browser, expression: str) -> None:
     """Wait until an expression is true."""
-    loop = f"(async () => {{ for (let turn = 0; turn < 1000; turn++) {{ if ({expression}) return true; "
+    loop = f"(async () => {{ for (let turn = 0; turn < 3000; turn++) {{ if ({expression}) return true; "
     loop += "await new Promise((go) => setTimeout(go, 10)); } return false; })()"
     assert page.value(loop), expression
 
