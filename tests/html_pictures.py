@@ -15,8 +15,8 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.run import run_suite
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, SuiteHistory, SuiteReport
 from tests.browser import chromium
 from tests.pictures import FOLDER, made_small
@@ -64,7 +64,7 @@ def page(folder: Path, history: SuiteHistory | None = None) -> str:
     )  # fmt: skip
     report = EvaluationReport(title="Support agent", suites=[suite_report])
     evidence = SuiteEvidence(candidate=packs[1], baseline=packs[0], place="agent-eval-out/support-agent")
-    return render_html(HtmlReport(report=report, evidence={"support-agent": evidence}))
+    return render_html(report, {"support-agent": evidence})
 
 
 def main_branch() -> SuiteHistory:

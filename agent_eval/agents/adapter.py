@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from agent_eval.agents.aui import AuiAgent
-from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
+from agent_eval.agents.aui import AuiAgent, record_aui_answer
 from agent_eval.agents.base import Agent, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import CaseTools
@@ -161,8 +160,8 @@ class AdapterAgent(Agent):
                 stated: dict[str, Any] = {"text": response.text}
                 if response.executed_workflows is not None:
                     stated["executed_workflows"] = response.executed_workflows
-                answer = AuiAnswer({**response.raw, **stated}, response.trace_info)
-                record_aui_answer(recorder, answer, recorder.seconds)
+                answer = {**response.raw, **stated}
+                record_aui_answer(recorder, answer, response.trace_info, recorder.seconds)
             recorder.check_time()
         except LimitReached as reached:
             return recorder.result(None, reached.failure, reached.problem)

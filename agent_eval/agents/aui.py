@@ -3,6 +3,11 @@
 v1: a task is created, and each message is posted to it; the answer has its trace. v3: a token is fetched,
 each message is posted to a thread, and the trace is read from the thread. Addresses come from the operator
 and never from a suite, because the key is sent there.
+
+An answer becomes events: what the agent did, by its trace, of which every field is optional, and what it
+said. The last event is the message. Its attribute `aui` holds `executed_workflows` and `trace_info` as they
+came; the `strict` judge reads them there. The events before it say the same in the form that every judge
+reads.
 """
 
 from __future__ import annotations
@@ -18,17 +23,18 @@ from urllib.parse import quote
 
 from typing_extensions import override
 
-from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
-from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.recorder import LimitReached, Recorder, milliseconds
 from agent_eval.contracts import Case
+from agent_eval.contracts.conversation import AUI, FORWARDING, executed_workflows
+from agent_eval.contracts.event import ERROR, GUARDRAIL, HANDOFF, MESSAGE, STATE, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from agent_eval.http.client import Answer
 from agent_eval.http.errors import one_line, said_in
 from agent_eval.http.retry import is_rate_limit
 from agent_eval.models.retries import Reply, account_name, timed_out
-from agent_eval.models.usage import figure_of
+from agent_eval.models.usage import AnswerFacts, figure_of, usage_of
 from agent_eval.storage.json import Limits, parse
 
 KEY_VARIABLE = "AUI_API_KEY"
@@ -48,6 +54,8 @@ _ONLY_AT_FIRST = frozenset({404, 422})
 _BUSY = frozenset({408, 429})
 _RATE_LIMITED = frozenset({429, 529})
 _SERVER_ERROR = 500
+_FIRST_ERROR = 400
+"""Lowest status of HTTP that is an error."""
 
 _V1 = "/api/v1/external"
 _OF_THE_AGENT = ("version_id", "version_tag", "bundle_mode")
@@ -64,8 +72,11 @@ _V3 = "/messaging/v1"
 _TOKEN_SECONDS = 300.0
 """How long a token is used whose end is not stated."""
 
-Renew = Callable[[Service], Service]
-"""Returns the service with another token."""
+_ON_THE_SERVER = "server"
+_UNITS_IN_MS = {"microsecond": 0.001, "millisecond": 1.0, "second": 1000.0, "minute": 60_000.0}
+_OF_A_RULE = ("code", "type", "action", "reason")
+_KEPT = ("cards", "followup_suggestions", "url")
+"""Fields of a message that are recorded beside its trace, where they are not empty."""
 
 
 class RequestFailed(Exception):
@@ -81,7 +92,7 @@ class Requests:
 
     def __init__(self, recorder: Recorder, task: Task, surroundings: Surroundings) -> None:
         self._recorder, self._limits, self._surroundings = recorder, task.limits, surroundings
-        self.last_seconds = 0.0
+        self.message_seconds = 0.0
 
     def send(
         self,
@@ -90,7 +101,7 @@ class Requests:
         *,
         is_first: bool = False,
         is_message: bool = False,
-        renew: Renew | None = None,
+        renew: Callable[[Service], Service] | None = None,
     ) -> Mapping[str, Any]:
         """Send a request and return the object in its answer.
 
@@ -112,7 +123,7 @@ class Requests:
         status = answer.status
         if status in _REFUSALS and (is_first or status not in _ONLY_AT_FIRST):
             raise NotEvaluable(f"the agent {_in_words(answer)}", remedy=_REFUSALS[status], status=status)
-        if status >= 400:
+        if status >= _FIRST_ERROR:
             raise _failed(FailureKind.AGENT_ERROR, _in_words(answer), answer.body)
         if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":
             problem = "answered with a web page instead of JSON, as a proxy or another address would"
@@ -128,7 +139,7 @@ class Requests:
     def read(self, service: Service, request: HttpRequest) -> Any:
         """Read what is good to have, such as a trace; None where that fails."""
         reply = self._repeated(service, request)
-        if reply.value is None or reply.value.status >= 400:
+        if reply.value is None or reply.value.status >= _FIRST_ERROR:
             return None
         try:
             return _parsed(reply.value.body)
@@ -142,8 +153,10 @@ class Requests:
             remaining = None if limits.seconds is None else max(limits.seconds - recorder.seconds, 0.001)
             began = clocks.monotonic()
             reply = service.send(request, seconds=remaining, max_bytes=limits.output_bytes)
-            self.last_seconds = clocks.monotonic() - began
-            recorder.seconds += self.last_seconds
+            seconds = clocks.monotonic() - began
+            recorder.seconds += seconds
+            if is_message:
+                self.message_seconds = seconds
             answer = reply.value
             if answer is not None and (answer.status in _BUSY or answer.status >= _SERVER_ERROR):
                 reply = unavailable(answer, limited=answer.status in _RATE_LIMITED)
@@ -277,13 +290,13 @@ class AuiAgent(Agent):
                 recorder.record_message(welcome)
             recorder.record_input()
             is_input_recorded = True
-            answer, seconds = self._send(requests, place, task)
-            record_aui_answer(recorder, answer, seconds)
-            if answer.text is None:
+            message, info = self._send(requests, place, task)
+            text = record_aui_answer(recorder, message, info, requests.message_seconds, api=self.api)
+            if text is None:
                 problem = "answered with neither text nor cards"
                 result = recorder.result(None, FailureKind.MISSING_OUTPUT, problem)
             else:
-                result = recorder.result(answer.text)
+                result = recorder.result(text)
         except RequestFailed as failed:
             if not is_input_recorded:
                 recorder.record_input()
@@ -313,17 +326,16 @@ class AuiAgent(Agent):
         place.update(task_id=task_id, user_id=user)
         return _text(created, "welcome_message")
 
-    def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
-        """Send the turn's message; return the answer, and the seconds that it took."""
+    def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[Mapping[str, Any], Any]:
+        """Send the turn's message; return the agent's, and its trace, None where the API gives none."""
         body = {"task_id": place["task_id"], "text": text_of(task.case.input), **_variables_of(task.case)}
         request = HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS)
         message = requests.send(self._service, request, is_message=True)
-        seconds = requests.last_seconds
         info = message.get("trace_info")
         if info is None and (message_id := _text(message, "id")) is not None:
             path = f"{_V1}/tasks/{quote(place['task_id'], safe='')}/messages/{quote(message_id, safe='')}"
             info = requests.read(self._service, HttpRequest("GET", f"{path}/trace-info", None, _TRACE_FLAGS))
-        return AuiAnswer(message, info, self.api), seconds
+        return message, info
 
 
 class AuiV3Agent(AuiAgent):
@@ -353,7 +365,7 @@ class AuiV3Agent(AuiAgent):
         return None
 
     @override
-    def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
+    def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[Mapping[str, Any], Any]:
         text = text_of(task.case.input)
         known = {name: place[name] for name in ("user_id", "thread_id") if name in place}
         request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **_variables_of(task.case)})
@@ -363,7 +375,6 @@ class AuiV3Agent(AuiAgent):
             is_message=True,
             renew=lambda old: self._with_token(requests, refused=old),
         )
-        seconds = requests.last_seconds
         thread_id = _text(answer, "thread_id") or place.get("thread_id")
         if thread_id is None:
             raise _failed(FailureKind.TYPE_ERROR, "answered without the thread's id")
@@ -372,11 +383,10 @@ class AuiV3Agent(AuiAgent):
         traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
         # The trace of this turn's message; of a thread with as many traces as turns the last one.
         turn = task.session.turn if task.session is not None else 1
-        listed = [trace for trace in items_of(traces) if isinstance(trace, Mapping)]
-        own = [trace for trace in listed if object_of(trace.get("input")).get("message") == text]
+        listed = [trace for trace in _items(traces) if isinstance(trace, Mapping)]
+        own = [trace for trace in listed if _object(trace.get("input")).get("message") == text]
         own = own or (listed if len(listed) == turn else [])
-        trace = own[-1] if own else None
-        return AuiAnswer(object_of(answer.get("message")), trace, self.api), seconds
+        return _object(answer.get("message")), own[-1] if own else None
 
     def _with_token(self, requests: Requests, *, refused: Service | None = None) -> Service:
         """Return the service with a token in its headers.
@@ -411,3 +421,119 @@ def _variables_of(case: Case) -> dict[str, Any]:
 def _text(body: Mapping[str, Any], name: str) -> str | None:
     value = body.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def record_aui_answer(
+    recorder: Recorder, message: Mapping[str, Any], trace_info: Any, seconds: float, *, api: str = "v1"
+) -> Any:
+    """Record what an answer says of the agent's work, then the message; return what the agent says.
+
+    That is the message's text, or that of the trace, its error, or its cards; None for nothing. Of the
+    decisions, rules that were triggered and integrations that were called are events. A workflow that ran is
+    a call, or the hand-over to a human that some of them are.
+
+    Args:
+        trace_info: None where the API gave none.
+        api: Its generation: `v1` or `v3`.
+    """
+    info = _object(trace_info)
+    response, understanding = _object(info.get("response")), _object(info.get("understanding"))
+    error = None
+    if response.get("type") == "error":
+        error = response.get("error") or response.get("message") or "the agent answered with an error"
+    texts = (message.get("text"), response.get("message"))
+    output: Any = next((text for text in texts if isinstance(text, str) and text.strip()), error)
+    if output is None and _items(message.get("cards")):
+        output = {"cards": message["cards"]}
+
+    attribute: dict[str, Any] = {"api": api}
+    for source in (info, message):
+        if "executed_workflows" in source:
+            attribute["executed_workflows"] = source["executed_workflows"]
+    if trace_info is not None:
+        attribute["trace_info"] = trace_info
+    attribute |= {name: message[name] for name in _KEPT if message.get(name)}
+
+    if isinstance(params := understanding.get("extracted_params"), Mapping):
+        recorder.add("agent", STATE, output={"params": dict(params)})
+    checks = _object(understanding.get("guardrails"))
+    if checks.get("passed") is False:
+        recorder.add("agent", GUARDRAIL, output={"triggered": True, "reason": checks.get("reason")})
+    for decision in map(_object, _items(info.get("decisions"))):
+        if rule := _object(decision.get("rule")):
+            fields = {name: rule[name] for name in _OF_A_RULE if rule.get(name) is not None}
+            recorder.add("agent", GUARDRAIL, output={**fields, "triggered": True})
+        if decision.get("type") == "call_integration":
+            _record_integration(recorder, _object(decision.get("integration")))
+    for name in executed_workflows(attribute):
+        if name.startswith(FORWARDING):
+            recorder.add("agent", HANDOFF, output=f"a human ({name})")
+        elif name:
+            _record_call(recorder, name, {})
+    if error is not None:
+        recorder.add("agent", ERROR, error=error)
+    facts = AnswerFacts(usage=usage_of(message)).event_fields()
+    latency = milliseconds(seconds)
+    recorder.add("agent", MESSAGE, output=output, latency_ms=latency, attributes={AUI: attribute}, **facts)
+    return output
+
+
+def _record_integration(recorder: Recorder, integration: Mapping[str, Any]) -> None:
+    """Record the call of an integration, or those of the tools behind one."""
+    code = integration.get("code")
+    name = code if isinstance(code, str) and code else "integration"
+    calls = [_object(call) for call in _items(integration.get("tool_calls"))]
+    if integration.get("type") != "MCP" or not calls:
+        status = integration.get("status_code")
+        failed_with = f"HTTP {status}" if (figure_of(status) or 0) >= _FIRST_ERROR else None
+        _record_call(
+            recorder,
+            name,
+            integration.get("requests", integration.get("request", {})),
+            output=integration.get("response"),
+            error=integration.get("error_message") or failed_with,
+            latency_ms=_latency_ms(integration.get("latency")),
+        )
+        return
+    for call in calls:
+        tool, response, failed = call.get("tool_name"), call.get("response"), call.get("is_error") is True
+        _record_call(
+            recorder,
+            tool if isinstance(tool, str) and tool else name,
+            call.get("request_parameters", {}),
+            output=None if failed else response,
+            error=(response or "the tool failed") if failed else None,
+            ran_on=f"mcp:{name}",
+            latency_ms=_latency_ms(call.get("latency")),
+        )
+
+
+def _record_call(recorder: Recorder, tool: str, arguments: Any, **result: Any) -> None:
+    """Record a call that the agent made, with the fields of its result; it ran on the server if none says."""
+    call_id = recorder.record_call(tool, arguments)
+    is_told = result.get("output") is not None or result.get("error") is not None
+    fields = {"ran_on": _ON_THE_SERVER, "content_recorded": None if is_told else False, **result}
+    recorder.add("tool", TOOL_RESULT, tool=tool, call_id=call_id, **fields)
+
+
+def _latency_ms(latency: Any) -> float | None:
+    """Convert a latency of the API to milliseconds; None for one that cannot be read.
+
+    Example:
+        >>> _latency_ms({"elapsed": 1.5, "unit": "second"}), _latency_ms({"elapsed": "fast"})
+        (1500.0, None)
+    """
+    elapsed = figure_of(_object(latency).get("elapsed"))
+    unit = _object(latency).get("unit", "millisecond")
+    scale = _UNITS_IN_MS.get(unit) if isinstance(unit, str) else None
+    return None if elapsed is None or scale is None else round(elapsed * scale, 3)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """Return a value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    """Return a value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []

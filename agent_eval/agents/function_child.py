@@ -32,7 +32,6 @@ import orjson
 from typing_extensions import override
 
 from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
-from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.processes.serving import Answers, own_streams
@@ -46,8 +45,6 @@ _MOST_THREADS = 1024
 def main(spec: str) -> None:
     """Serve calls of a function, `module:function`, until standard input ends."""
     requests, answers = own_streams()
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
     try:
         function = load_agent(spec)
     except UsageError as error:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_eval.agents.frameworks import AgentObject
-from agent_eval.agents.frameworks.catalog import FRAMEWORKS, framework_of, maker_of
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS, QUIET, framework_of, maker_of
 from agent_eval.errors import UsageError
 from agent_eval.text.spelling import nearest
 
@@ -62,9 +62,13 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
 def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
     """Import an agent: a function, an agent object of a framework, or a function without parameters for one.
 
+    For a process of its own: what keeps frameworks quiet is set in its environment.
+
     Raises:
         UsageError: It cannot be imported, is neither, or is of a framework whose agents are not supported.
     """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     agent = load_object(spec, what="agent")
     if (make := maker_of(agent)) is not None:
         try:

@@ -25,7 +25,6 @@ from typing_extensions import override
 
 from agent_eval.agents.command import TOOLS_VARIABLE
 from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
-from agent_eval.agents.frameworks.catalog import QUIET
 from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import UsageError
 from agent_eval.processes.serving import own_streams
@@ -62,8 +61,6 @@ class Tools(CaseTools):
 def main(spec: str) -> None:
     """Answer tasks, until there are no more."""
     requests, answers = own_streams()
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
     try:
         agent = load_agent(spec)
     except UsageError as error:

@@ -63,13 +63,13 @@ class Recorder:
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
         """Append an event."""
+        ts = fields.pop("ts", None) or self._clocks.stamp()
+        try:
+            canonical_json(fields)
+        except TypeError:
+            fields = {name: storable(value) for name, value in fields.items()}
         event = Event(
-            idx=len(self.events),
-            ts=fields.pop("ts", None) or self._clocks.stamp(),
-            actor=actor,
-            type=kind,
-            attempt=self._task.attempt,
-            **{name: storable(value) for name, value in fields.items()},
+            idx=len(self.events), ts=ts, actor=actor, type=kind, attempt=self._task.attempt, **fields
         )
         self.events.append(event)
         return event

@@ -181,7 +181,7 @@ def read_bundle(data: bytes, *, source: str) -> Envelope:
         MalformedAttestation: It is no JSON, or no bundle of version 0.3 with an envelope.
         UntrustedPack: It was signed with a certificate, which only a trust root can vouch for.
     """
-    bundle = as_object(_parsed(data, source), "the bundle", source)
+    bundle = as_object(parsed(data, source), "the bundle", source)
     if bundle.get("mediaType") != MEDIA_TYPE:
         raise malformed(source, f"its mediaType is not {MEDIA_TYPE}")
     material = as_object(bundle.get("verificationMaterial"), "its verificationMaterial", source)
@@ -197,10 +197,11 @@ def read_bundle(data: bytes, *, source: str) -> Envelope:
 
 def read_envelope(data: bytes, *, source: str) -> Envelope:
     """Read an envelope that is a file of its own; as `read_bundle`."""
-    return Envelope.parse(_parsed(data, source), source=source)
+    return Envelope.parse(parsed(data, source), source=source)
 
 
-def _parsed(data: bytes, source: str) -> object:
+def parsed(data: bytes, source: str) -> object:
+    """Parse strict JSON, to a limited size and depth; raise MalformedAttestation where it is none."""
     try:
         return parse(data, source=source, limits=_LIMITS)
     except InvalidInput as error:

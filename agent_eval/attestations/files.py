@@ -124,7 +124,7 @@ def admit(read: ReadFile, manifest_sha256: str, trust: Trust, *, pack: str) -> t
                 remedy="Get the pack from its origin again.",
                 file=source,
             )
-        if not any(subject.digest.get("sha256") == manifest_sha256 for subject in statement.subjects):
+        if not any(subject["digest"].get("sha256") == manifest_sha256 for subject in statement.subjects):
             raise UntrustedPack(
                 f"{source}: is the attestation of another run: this manifest.json is not its subject",
                 remedy="Get the pack from its origin again; an attestation cannot be moved to another pack.",

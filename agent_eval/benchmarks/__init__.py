@@ -1,7 +1,7 @@
 """Synthetic suites by archetype, with cassettes and recorded traces.
 
 A scenario is a task with the calls and the answer that are right. An archetype is a file of them that
-`archetypes` reads; `twists` vary them, and `generate` turns one into a case and a trace.
+`archetypes` reads; `generate` varies them, and turns one into a case and a trace.
 """
 
 from agent_eval.benchmarks.archetypes import ARCHETYPES

@@ -105,7 +105,7 @@ class Agents:
         Raises `UsageError` where `base-agent` names a program.
         """
         agents = cls(job, base_commit)
-        named, clone, place = job.settings.base_agent, job.clone, job.place
+        named, place = job.settings.base_agent, job.place
         if named is not None and not _is_isolated(named):
             raise UsageError(
                 "`base-agent` names a program, which is built from the base commit by itself.",
@@ -114,15 +114,15 @@ class Agents:
             )
         if not agents.is_program:
             return agents
-        if clone is None or place is None:
+        if place is None:
             agents.problem = "the job does not run in a git checkout"
             return agents
-        agents.change = Side(clone, "change", place.head, job.environ)
+        agents.change = Side(place.clone, "change", place.head, job.environ)
         if base_commit is None:
             agents.problem = "its commit is not known"
         elif named is None and not agents.is_unchanged:
             try:
-                agents.base = Side(clone, "base", base_commit, job.environ)
+                agents.base = Side(place.clone, "base", base_commit, job.environ)
             except CannotCheckOut as error:
                 agents.problem = error.reason
             except NoSuchDirectory as error:
@@ -137,14 +137,15 @@ class Agents:
     @property
     def is_unchanged(self) -> bool:
         """Whether no file of the program's repository differs from the base, `agent-eval.yml` among them."""
-        clone, place = self.job.clone, self.job.place
-        if not self.is_program or clone is None or place is None or self.base_commit is None:
+        place, base = self.job.place, self.base_commit
+        if not self.is_program or place is None or base is None:
             return False
-        return clone.same_tree(place.head, self.base_commit)
+        return place.clone.same_tree(place.head, base)
 
     def edited(self) -> list[str]:
         """Warn of edited files, which the change's side does not have: what is committed is evaluated."""
-        if self.change is None or self.job.clone is None or not (edited := self.job.clone.edited()):
+        place = self.job.place
+        if self.change is None or place is None or not (edited := place.clone.edited()):
             return []
         more = f" and {count(len(edited) - _NAMED, 'more file')}" if len(edited) > _NAMED else ""
         named = ", ".join(as_code(name) for name in edited[:_NAMED])
@@ -203,8 +204,8 @@ class Agents:
 
     def before_trials(self, side: SideName) -> None:
         """Refuse what the other side altered: the base's worktree, or the private clone."""
-        if self.job.clone is not None:
-            self.job.clone.refuse_altered()
+        if self.job.place is not None:
+            self.job.place.clone.refuse_altered()
         if side == "base" and self.base is not None:
             self.base.refuse_altered()
         self._see_change()
@@ -253,15 +254,16 @@ class Agents:
 
     def _named_base(self) -> Prepared:
         """The agent that `base-agent` names; a hosted model has the system prompt of the base's commit."""
-        job, mine, clone = self.job, self.of_change().agent, self.job.clone
+        job, mine, place = self.job, self.of_change().agent, self.job.place
         own = replace(mine, name=job.settings.base_agent, command=None, url=None, repair_command=None)
         system = None
         if mine.system_prompt is not None:
             where = Path.cwd().joinpath(mine.system_prompt).resolve()
-            if clone is None or self.base_commit is None or not where.is_relative_to(clone.top):
+            if place is None or self.base_commit is None or not where.is_relative_to(place.clone.top):
                 system = read_system_prompt(mine.system_prompt)
             else:
-                content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
+                of_base = where.relative_to(place.clone.top).as_posix()
+                content = place.clone.file(of_base, self.base_commit)
                 system = content.decode("utf-8", "replace") if content is not None else None
         return Prepared(own, replace(agent_options(own, job.environ), system=system), job.settings)
 

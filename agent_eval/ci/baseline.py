@@ -21,19 +21,15 @@ from pathlib import Path
 from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import Expected
-from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Outage, Skipped, Withheld, outage_of
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.history import RunRecord
-from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import by_dataset, open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.packs import view
 from agent_eval.operations.trust import Admission
-from agent_eval.registry.baselines import ResolvedBaseline
-from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import safe_name
 from agent_eval.text.numbers import count
 
@@ -200,20 +196,6 @@ def from_path(where: Path, wanted: Sequence[str], admission: Admission | None = 
     return Search(baselines=baselines, notes=notes, newest=newest, gone=gone)
 
 
-def from_registry(
-    entry: BaselineEntry, registry: Path, wanted: Sequence[str], admission: Admission | None = None
-) -> Search:
-    """Read the baseline that a registry has under a name; errors as `from_path`.
-
-    `InvalidPack` also where it is not the pack that was registered.
-    """
-    where = path_from_registry(entry.run_path, registry)
-    result = from_path(where, wanted, admission)
-    for baseline in result.baselines.values():
-        ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
-    return result
-
-
 def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
     """Open and verify the packs of a pack, an archive, or a directory of packs; by their directory.
 
@@ -284,14 +266,12 @@ class Ground:
 
     Attributes:
         place: None outside of a repository, where every run counts.
-        clone: With the graph of commits; None outside of a repository.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
         key: With which a baseline must have been signed; None where it need not be.
     """
 
     place: JobPlace | None
-    clone: PrivateClone | None
     wanted: Sequence[str]
     remedy: str
     key: PublicKey | None = None
@@ -434,12 +414,12 @@ def _look_elsewhere(
 
 def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Iterator[_Reviewed]:
     """Keep the runs whose code is the repository's own, of a commit at or below the tip."""
-    place, clone = ground.place, ground.clone
-    if place is None or clone is None:
+    place = ground.place
+    if place is None:
         yield from (_Reviewed(run, None, -run.number) for run in runs if run.branch is None)
         return
-    below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
-    before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
+    below_tip = frozenset(place.clone.ancestors(place.tip, most=MAX_ANCESTORS))
+    before = {sha: at for at, sha in enumerate(place.clone.ancestors(place.base, most=MAX_ANCESTORS))}
     for run in runs:
         if not run.is_own_code:
             result.notes.append(f"{run.title} was passed over: its code is not from this repository.")

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 from urllib.parse import urlsplit
 
 from agent_eval.ci.workspace import Altered, Seal, as_code
@@ -306,12 +305,6 @@ class PrivateClone:
             shutil.rmtree(home, ignore_errors=True)
             raise
         return clone
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Remove everything below the own directory, what its owner may not write included."""

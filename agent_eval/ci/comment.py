@@ -95,10 +95,9 @@ def publish(
 
 def _write(comments: Comments, marker: Marker, body: str, author: str) -> Published:
     for attempts_left in reversed(range(_ATTEMPTS_TO_CREATE)):
-        ours = _ours(comments, marker, author)
-        if ours:
+        if (ours := _ours(comments, marker, author)) is not None:
             try:
-                return _update(comments, marker, body, ours[0])
+                return _update(comments, marker, body, ours)
             except HttpError as error:
                 # The comment was removed in between. Where the job may not write, creating one says so next.
                 if error.status not in _GONE:
@@ -111,7 +110,7 @@ def _write(comments: Comments, marker: Marker, body: str, author: str) -> Publis
                 raise
             continue
         # Only the older comment stays where two runs looked at the same time and both wrote one.
-        oldest = next(iter(_ours(comments, marker, author)), created)
+        oldest = _ours(comments, marker, author) or created
         if oldest.id >= created.id:
             warning = ""
             if created.author.lower() != author.lower():
@@ -147,10 +146,11 @@ def _mark_outdated(comments: Comments, marker: Marker, author: str, url: str) ->
 _OUTDATED = "## ⌛ Outdated"
 
 
-def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
+def _ours(comments: Comments, marker: Marker, author: str) -> Comment | None:
+    """The oldest comment of this evaluation."""
     by_us = (comment for comment in comments.listed() if comment.author.lower() == author.lower())
-    ours = [comment for comment in by_us if marker.read(comment.body) is not None]
-    return sorted(ours, key=lambda comment: comment.id)
+    ours = (comment for comment in by_us if marker.read(comment.body) is not None)
+    return min(ours, key=lambda comment: comment.id, default=None)
 
 
 def _update(comments: Comments, marker: Marker, body: str, existing: Comment) -> Published:

@@ -166,6 +166,9 @@ _OF_THE_COMMENT = ("title", "comment", "comment-id", *(row.name for row in PLATF
 OF_THE_FILE = ("config", "set", "label", "judge-model")
 """Inputs that say what the other values are read from, or that state keys of the file."""
 
+EVIDENCE_NAME = "agent-eval-evidence"
+"""The name under which evidence is uploaded and found again, unless `comment-id` is stated."""
+
 DEFAULT = "default"
 """The source of a value that holds because none was given."""
 
@@ -202,7 +205,7 @@ class Settings:
     registry_path: Path
     baseline_name: str
     baseline: str
-    baseline_artifact: str
+    evidence_name: str = EVIDENCE_NAME
     report_run_id: int | None = None
     evidence: Path | None = None
     base_branches: tuple[str, ...] = ()
@@ -223,7 +226,7 @@ class Settings:
         """The settings that the platform reads."""
         return PlatformSettings(
             comment_id=self.comment_id,
-            baseline_artifact=self.baseline_artifact,
+            evidence_name=self.evidence_name,
             report_run_id=self.report_run_id,
             out=self.out,
             own=self.platform,
@@ -419,6 +422,8 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
             remedy=f"Give input `suite`, the flag --suite, or `suites` in {CONFIG_FILE}.",
             field="suite",
         )
+    if values["comment-id"].source != DEFAULT:
+        fields["evidence_name"] = f"{EVIDENCE_NAME}-{fields['comment_id']}"
     agent = fields.pop("agent")
     if not complete or reports:
         return Settings(**fields, agent=None)

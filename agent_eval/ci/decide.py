@@ -27,7 +27,7 @@ from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, remedy_for, why_ended, why_unjudged
-from agent_eval.reports.parts import NEW_RULES
+from agent_eval.reports.model import NEW_RULES
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 
@@ -100,13 +100,26 @@ class Judged:
 def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    `may_rerun` is whether the job can run the agent.
+    `may_rerun` is whether the job can run the agent. A baseline that cannot be compared with is an error
+    where the user named it, else withheld.
     """
-    comparison = _compare(target, pack, search, job.timestamp())
+    candidate, baseline, comparison = view(pack), search.baselines.get(target.slug), None
+    if baseline is not None:
+        try:
+            comparison = compared(baseline.pack, pack, generated_at=job.timestamp())
+        except AgentEvalError as error:
+            # Only here does a baseline that contradicts itself show.
+            if baseline.named_by_user:
+                raise
+            del search.baselines[target.slug]
+            search.withhold(
+                f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
+            )
+            search.settle([target.slug])
+            baseline = None
     if comparison is not None:
         comparison = without_secrets(comparison, job.redactor)
     # The counts of its baseline, and of those of main's runs that were made as this one is.
-    candidate, baseline = view(pack), search.baselines.get(target.slug)
     key = record_of(pack).run.key
     same = [record for record in search.earlier.get(target.slug, []) if record.run.key == key]
     counts = counts_of(
@@ -132,28 +145,6 @@ def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_re
         digests=digests,
     )
     return Judged(target=target, pack=pack, candidate=candidate, history=used, material=material)
-
-
-def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
-    """Compare with the suite's baseline; None without one.
-
-    Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
-    baseline is dropped with a warning.
-    """
-    baseline = search.baselines.get(target.slug)
-    if baseline is None:
-        return None
-    try:
-        return compared(baseline.pack, pack, generated_at=now)
-    except AgentEvalError as error:
-        if baseline.named_by_user:
-            raise
-        del search.baselines[target.slug]
-        search.withhold(
-            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}"
-        )
-        search.settle([target.slug])
-        return None
 
 
 def decide_on(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.place import Versions
+from agent_eval.ci.place import JobPlace, Versions
 from agent_eval.ci.sides import write_files
 from agent_eval.ci.workspace import as_code, is_of_the_job
 from agent_eval.contracts.base import digest
@@ -99,15 +99,15 @@ class Defined:
 
 def define(targets: Sequence[Target], patterns: Sequence[str], versions: Versions) -> Defined:
     """Compare the suites of a change with those that the patterns of the rules name at its base."""
-    clone = versions.clone
-    if not versions.is_change or clone is None:
+    place = versions.place
+    if place is None or not versions.is_change:
         return Defined(targets=targets)
     sources = {target.slug: target.source or open_suite(target.path) for target in targets}
     mine = {slug: _raw_cases(source) for slug, source in sources.items()}
     redefinitions: dict[str, Redefinition] = {}
     renamed: dict[str, Target] = {}
     notes: list[str] = []
-    of_base = list(_suites_of_base(patterns, versions))
+    of_base = list(_suites_of_base(patterns, place, versions.where(Path.cwd()) or "."))
     known = {safe_name(source.header.dataset_id) for source in of_base}
     for source in of_base:
         before, old = _raw_cases(source), source.header.dataset_id
@@ -125,10 +125,10 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
             if best is None or shared[best] < SAME_SUITE * len(asked):
                 continue
             slug = best
-        redefinition = _redefinition(source, before, mine[slug], clone.home)
+        redefinition = _redefinition(source, before, mine[slug], place.clone.home)
         redefinitions[of_main] = redefinition
         if (slug != of_main or redefinition.renamed) and not looks_like_aui(source.document.raw_header):
-            path = clone.home / "renamed" / f"{of_main}.json"
+            path = place.clone.home / "renamed" / f"{of_main}.json"
             _write(path, sources[slug], mine[slug], redefinition)
             renamed[slug] = Target(path, of_main, open_suite(path), old)
         if slug != of_main:
@@ -145,18 +145,15 @@ def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
     return {case.case_id: raw for raw, case in source.cases()}
 
 
-def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[SuiteSource]:
+def _suites_of_base(patterns: Sequence[str], place: JobPlace, directory: str) -> Iterator[SuiteSource]:
     """Write the suites that the patterns name at the base beside the private clone, and open them.
 
     One that is no suite says nothing: what the change has in its place is new. Raises `CannotCheckOut` for
     one that LFS has and does not give.
     """
-    clone, place = versions.clone, versions.place
-    if clone is None or place is None:
-        return
-    top = clone.home / "suites-of-base"
-    root = top / (versions.where(Path.cwd()) or ".")
-    of_base = {name for name in clone.files(place.base) if Path(name).suffix.lower() in SUITE_SUFFIXES}
+    top = place.clone.home / "suites-of-base"
+    root = top / directory
+    of_base = {name for name in place.clone.files(place.base) if Path(name).suffix.lower() in SUITE_SUFFIXES}
     for name in of_base:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         write_unsynced(top / name, b"")
@@ -168,7 +165,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     ]
     chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
     if chosen:
-        write_files(clone, place.base, chosen, top)
+        write_files(place.clone, place.base, chosen, top)
     for name in chosen:
         try:
             yield open_suite(top / name)

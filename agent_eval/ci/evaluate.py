@@ -8,14 +8,13 @@ loaded but those built in, and the evidence is not kept.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from agent_eval.attestations.keys import parse_signing_key
-from agent_eval.attestations.predicates import gate_predicate
+from agent_eval.attestations.statement import gate_predicate
 from agent_eval.ci.agents import Agents, check_agent
 from agent_eval.ci.baseline import (
     MAX_ANCESTORS,
@@ -26,7 +25,6 @@ from agent_eval.ci.baseline import (
     find_baselines,
     find_named,
     from_path,
-    from_registry,
 )
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.config import NAMED_RUN
@@ -51,6 +49,8 @@ from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.trust import Signer, attest_opened
+from agent_eval.registry.baselines import ResolvedBaseline
+from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
@@ -64,7 +64,8 @@ def evaluate(job: JobContext) -> Evaluation:
     Errors keep their exit code: 2 where a suite, judge, agent or named baseline is wrong; 4 where the agent
     cannot be run, or the evidence cannot be written, or was altered meanwhile.
     """
-    defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
+    versions = Versions(job.place)
+    defined = define(find_targets(job.settings.suite), job.settings.suite, versions)
     targets = defined.targets
     check_agent(job)
     # A key is parsed before anything is run; a signer without one signs nothing.
@@ -80,8 +81,8 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += agents.edited()
     made_earlier = job.settings.evidence
     ready = take_packs(job, targets, made_earlier) if made_earlier is not None else None
-    if job.clone is not None:
-        job.clone.seal()
+    if job.place is not None:
+        job.place.clone.seal()
     # Judges that are code are loaded before any code of the change runs, which could alter what they import.
     judging = job.settings.judging
     names = (*DEFAULT_JUDGES, *(OF_CONVERSATIONS if any_of_conversations(job.settings.suite) else ()))
@@ -93,12 +94,11 @@ def evaluate(job: JobContext) -> Evaluation:
     if job.settings.agent is not None:
         agents.set_up()
     packs = ready if ready is not None else make_packs(job, targets, agents, search)
-    if job.place is not None and job.clone is not None and not job.place.is_reviewed:
-        # Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
-        file = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, job.clone.top)).as_posix()
+    if job.place is not None and not job.place.is_reviewed:
         for target in targets:
             lack = search.lack(target.slug)
-            if lack is Lack.LOST or (lack is Lack.FIRST and job.clone.file(file, job.place.tip) is not None):
+            # Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
+            if lack is Lack.LOST or (lack is Lack.FIRST and versions.tips(Path(CONFIG_FILE)) is not None):
                 measure_base(job, agents, target, search)
     judged = [
         judge(job, target, packs[target.slug], search, may_rerun=runs_live(job, target)) for target in targets
@@ -117,34 +117,39 @@ def evaluate(job: JobContext) -> Evaluation:
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
     """The commit that this one is held against: of a change its base, of a reviewed one its baseline's."""
-    place, clone = job.place, job.clone
-    if place is None or clone is None:
+    if (place := job.place) is None:
         return None
     if not place.is_reviewed:
         return place.base
     commit = next((row.origin.sha for row in search.baselines.values() if row.origin.sha), None)
     if commit is not None:
         with suppress(CommitUnknown):
-            clone.fetch(commit)
+            place.clone.fetch(commit)
             return commit
     return None
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:
-    """Find the baselines of suites by their slugs, as the settings say."""
+    """Find the baselines of suites by their slugs, as the settings say.
+
+    Raises as `from_path`, and `InvalidPack` where a registered pack is another one now.
+    """
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
         return Search(notes=["`baseline: none` asks for no comparison."])
     named_run = settings.baseline.startswith(NAMED_RUN)
     if settings.baseline != "auto" and not named_run:
-        entry = rules.registry.baselines.get(settings.baseline)
-        if entry is not None and not Path(settings.baseline).exists():
-            return from_registry(entry, rules.registry_path, slugs, admission)
-        return from_path(Path(settings.baseline), slugs, admission)
+        where, entry = Path(settings.baseline), rules.registry.baselines.get(settings.baseline)
+        if entry is None or where.exists():
+            return from_path(where, slugs, admission)
+        where = path_from_registry(entry.run_path, rules.registry_path)
+        registered = from_path(where, slugs, admission)
+        for baseline in registered.baselines.values():
+            ResolvedBaseline(where, entry).check(baseline.pack.manifest_sha256)
+        return registered
     ground = Ground(
         place=job.place,
-        clone=job.clone,
         wanted=slugs,
         remedy=job.platform.spec.remedies.read_runs,
         key=rules.baseline_key,
@@ -171,27 +176,6 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
             remedy=f"Leave out `{name}` here.",
             field=name,
         )
-    packs = _packs_of(run)
-    search = search_baselines(job, list(packs))
-    # What a reader may conclude: the author of a change can write its evidence, too.
-    search.warnings.append(
-        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
-        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
-        "agent really answered so is the word of the change's author."
-    )
-    read_history_of_main(job, search)
-    suites = []
-    for slug, pack in packs.items():
-        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
-        again = read_reruns(pack)
-        judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
-        suites.append(decide_on(job, judged, search, again))
-    search.warnings += unknown_cases(job, suites)
-    return Evaluation(suites=suites, search=search, archive=None)
-
-
-def _packs_of(run: EarlierRun) -> dict[str, Pack]:
-    """Read and check the evidence of a run; its packs by the slug of their dataset."""
     try:
         archive = run.fetch()
     except Skipped as why:
@@ -211,7 +195,23 @@ def _packs_of(run: EarlierRun) -> dict[str, Pack]:
             )
     if len(packs) > MAX_SUITES:
         raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
-    return dict(sorted(packs.items()))
+    packs = dict(sorted(packs.items()))
+    search = search_baselines(job, list(packs))
+    # What a reader may conclude: the author of a change can write its evidence, too.
+    search.warnings.append(
+        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
+        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
+        "agent really answered so is the word of the change's author."
+    )
+    read_history_of_main(job, search)
+    suites = []
+    for slug, pack in packs.items():
+        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
+        again = read_reruns(pack)
+        judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
+        suites.append(decide_on(job, judged, search, again))
+    search.warnings += unknown_cases(job, suites)
+    return Evaluation(suites=suites, search=search, archive=None)
 
 
 def read_history_of_main(job: JobContext, search: Search) -> None:
@@ -221,8 +221,8 @@ def read_history_of_main(job: JobContext, search: Search) -> None:
     that were read themselves do. A record that is not what was written is an error, never an empty history.
     """
     before = None
-    if job.place is not None and job.clone is not None:
-        before = frozenset(job.clone.ancestors(job.place.base, most=MAX_ANCESTORS))
+    if job.place is not None:
+        before = frozenset(job.place.clone.ancestors(job.place.base, most=MAX_ANCESTORS))
     for slug, newest in search.newest.items():
         packs = [newest]
         if slug in search.baselines and not search.baselines[slug].named_by_user:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from agent_eval.ci import outputs
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -25,17 +26,6 @@ from agent_eval.ci.config import (
 )
 from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.evaluate import evaluate, evaluate_reported
-from agent_eval.ci.outputs import (
-    error_report,
-    exit_code,
-    full_stop,
-    log_lines,
-    outcome_of,
-    outputs_of,
-    outputs_of_error,
-    report_of,
-    verdict_line,
-)
 from agent_eval.ci.place import MAX_BYTES, JobPlace, Versions, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
@@ -82,7 +72,7 @@ class _Sources:
     Attributes:
         file: `agent-eval.yml`, relative to the working directory; None for no file.
         place: None outside of a repository, and where it could not be found.
-        clone: The private clone of the checkout; None where there is none.
+        clone: The private clone of the checkout, to be closed; None where there is none.
         problem: Why the place is not known; the job ends in this error before it evaluates anything.
     """
 
@@ -109,7 +99,6 @@ class _Sources:
             self.problem = error
         versions = Versions(
             self.place,
-            self.clone,
             is_reported=platform.run.reported is not None,
             from_fork=platform.run.from_fork,
         )
@@ -224,7 +213,6 @@ def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Ve
         clock=partial(clock.now, sources.environ),
         stated=stated,
         place=sources.place,
-        clone=sources.clone,
         settings_at=sources.at,
     )
 
@@ -235,12 +223,12 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     with guarded(platform.spec.command_files, job.environ):
         reported = platform.run.reported
         evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-    report = report_of(evaluation, job)
+    report = outputs.report_of(evaluation, job)
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
-    outcome = outcome_of(evaluation)
+    outcome = outputs.outcome_of(evaluation)
     summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     # One file of verdicts a suite, from its pack, which holds no secret; an earlier job's are replaced.
@@ -250,21 +238,21 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         for suite in evaluation.suites:
             text = "".join(junit_lines(suite.evidence or open_pack(suite.pack)))
             write_file(new / f"{suite.target.slug}.xml", text.encode("utf-8"))
-    platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
+    platform.say("\n".join(outputs.log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
     platform.write_summary(summary)
-    platform.write_outputs(outputs_of(evaluation, settings, html_report))
+    platform.write_outputs(outputs.outputs_of(evaluation, settings, html_report))
     if evaluation.archive is not None:
         platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
-    code = exit_code(outcome, settings, blocks=blocks)
+    code = outputs.exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
-        platform.fail(verdict_line(report, outcome))
+        platform.fail(outputs.verdict_line(report, outcome))
     elif outcome == GateStatus.INCONCLUSIVE.value:
-        platform.warn(verdict_line(report, outcome))
+        platform.warn(outputs.verdict_line(report, outcome))
     return code
 
 
@@ -275,8 +263,8 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     """
     settings, suites = job.settings, evaluation.suites
     # Templates and their engine take a moment to load; where nothing can be evaluated they are not needed.
-    from agent_eval.reports.html.evidence import SuiteEvidence
-    from agent_eval.reports.html.page import HtmlReport, render_html
+    from agent_eval.reports.html.lines import SuiteEvidence
+    from agent_eval.reports.html.page import render_html
 
     evidence = {
         suite.target.slug: SuiteEvidence(
@@ -294,7 +282,7 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     several = "report" if is_default else settings.comment_id
     path = settings.out / html_name(suites[0].target.slug if len(suites) == 1 else several)
     try:
-        page = job.redactor.of_secrets.redact_text(render_html(HtmlReport(report=report, evidence=evidence)))
+        page = job.redactor.of_secrets.redact_text(render_html(report, evidence))
         write_file(path, page.encode("utf-8", "replace"))
     except AgentEvalError as error:
         job.platform.warn(f"The HTML report could not be written: {error.message}")
@@ -312,14 +300,14 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
 
 
 def _tell(error: AgentEvalError, title: str, reporter: Reporter, run: CiRun) -> None:
-    reporter.fail(f"{full_stop(error.message)} {error.remedy}".strip())
-    reporter.write_summary(error_report(error, title, run))
-    reporter.write_outputs(outputs_of_error())
+    reporter.fail(f"{outputs.full_stop(error.message)} {error.remedy}".strip())
+    reporter.write_summary(outputs.error_report(error, title, run))
+    reporter.write_outputs(outputs.all_outputs({"outcome": outputs.ERROR, "passed": "false"}))
 
 
 def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:
     title, run = settings.report_title, platform.run
-    _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
+    _comment(platform, settings, lambda marker: outputs.error_report(error, title, run, marker=marker))
 
 
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:
@@ -334,7 +322,7 @@ def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: R
     file = sources.file
     try:
         # Only what it takes to comment is read.
-        content = Versions(sources.place, sources.clone).tips(file) if file is not None else None
+        content = Versions(sources.place).tips(file) if file is not None else None
         values = gather_for_comment(sources.flags, sources.environ, file or Path(CONFIG_FILE), content)
         settings = settings_from(values, complete=False)
         platform = sources.make_platform(settings)

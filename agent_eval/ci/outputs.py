@@ -71,7 +71,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         suites=[_suite(suite, evaluation, job.clock()) for suite in evaluation.suites],
         run_url=run.run_url,
         head_sha=run.head_sha,
-        evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
+        evidence_name=settings.evidence_name if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
         # The cause of an outage is said at the top already.
@@ -113,7 +113,7 @@ def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
 
 
 def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | None = None) -> dict[str, str]:
-    """Set every output but the comment's address, which is known last."""
+    """Set the outputs of a job that evaluated, as `all_outputs`."""
     summaries = [suite.candidate.summary for suite in evaluation.suites]
     total = sum(summary.total_cases for summary in summaries)
     compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
@@ -123,7 +123,7 @@ def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | N
     archive = str(evaluation.archive) if evaluation.archive is not None else ""
     regressed = sum(comparison.overview.regressed_cases for comparison in compared)
     new_hard = sum(comparison.overview.new_hard_fail_cases for comparison in compared)
-    return _outputs(
+    return all_outputs(
         {
             "outcome": outcome,
             "passed": "true" if outcome == GateStatus.PASSED.value else "false",
@@ -139,11 +139,6 @@ def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | N
             "html-report": str(html_report) if html_report is not None else "",
         }
     )
-
-
-def outputs_of_error() -> dict[str, str]:
-    """Set the outputs of a job that could not evaluate: all empty but the outcome."""
-    return _outputs({"outcome": ERROR, "passed": "false"})
 
 
 def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
@@ -254,7 +249,8 @@ _LACKS = {
 """Why there is no baseline, where this run is not the first."""
 
 
-def _outputs(values: Mapping[str, str]) -> dict[str, str]:
+def all_outputs(values: Mapping[str, str]) -> dict[str, str]:
+    """Set every output but the comment's address, which is known last; empty where none is given."""
     return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name != "comment-url"}
 
 

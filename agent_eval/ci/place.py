@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
@@ -65,7 +65,7 @@ class JobPlace:
     """The place of a job.
 
     Attributes:
-        head: The commit that is checked out. Evidence records it, whatever commit the event names.
+        clone: The private clone, which has all commits of the place.
         tip: The commit to which the trusted branch pointed when the job began.
         base: The commit that the change is compared with; of a reviewed commit that commit itself.
         is_reviewed: Whether `head` is at or below the tip of a trusted branch: its own rules hold.
@@ -73,7 +73,7 @@ class JobPlace:
         notice: Why the job is held to another branch than its name suggests, as a sentence.
     """
 
-    head: str
+    clone: PrivateClone = field(repr=False)
     tip: str
     trusted_branch: str
     default_branch: str
@@ -82,6 +82,11 @@ class JobPlace:
     is_reviewed: bool
     branches: tuple[str, ...]
     notice: str | None = None
+
+    @property
+    def head(self) -> str:
+        """The commit that is checked out. Evidence records it, whatever commit the event names."""
+        return self.clone.head
 
 
 def find_place(
@@ -135,7 +140,7 @@ def find_place(
     if refs.queue_base is not None and clone.is_ancestor(refs.queue_base, clone.head):
         base = refs.queue_base
     return JobPlace(
-        head=clone.head,
+        clone=clone,
         tip=tip_of(chosen),
         trusted_branch=chosen,
         default_branch=default,
@@ -197,23 +202,20 @@ class Versions:
     """
 
     place: JobPlace | None
-    clone: PrivateClone | None
     is_reported: bool = False
     from_fork: bool = False
 
     @property
     def is_change(self) -> bool:
         """Whether what is checked out is judged by the tip's rules, not by its own."""
-        if self.place is None or self.clone is None:
-            return False
-        return self.from_fork or not self.place.is_reviewed
+        return self.place is not None and (self.from_fork or not self.place.is_reviewed)
 
     def tips(self, path: Path, *, default_branch: bool = False) -> bytes | None:
         """Read a file as of the tip; one outside of the repository is the file itself. None without one."""
         where = self.where(path)
-        if self.place is None or self.clone is None or where is None:
+        if self.place is None or where is None:
             return self.own(path)
-        return self.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
+        return self.place.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
 
     def own(self, path: Path) -> bytes | None:
         """Read a file as it is checked out; None without one. It must be regular, and not too large."""
@@ -229,9 +231,9 @@ class Versions:
 
     def where(self, path: Path) -> str | None:
         """The path relative to the repository, with `/`; None for a file outside of it."""
-        if self.clone is None:
+        if self.place is None and not self.is_reported:
             return None
-        top = Path.cwd() if self.is_reported else self.clone.top
+        top = Path.cwd() if self.place is None or self.is_reported else self.place.clone.top
         place = os.path.relpath(os.path.abspath(path), top)
         return None if place.startswith("..") else Path(place).as_posix()
 
@@ -241,9 +243,7 @@ class Versions:
         if own == self.tips(path):
             return False
         where = self.where(path)
-        if self.place is None or self.clone is None or where is None:
-            return True
-        return own != self.clone.file(where, self.place.base)
+        return self.place is None or where is None or own != self.place.clone.file(where, self.place.base)
 
 
 def rule_changes(versions: Versions, files: Mapping[Path, str]) -> list[RuleChange]:

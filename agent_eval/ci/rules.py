@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.baseline import Ground, Search, find_baselines
-from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import (
     DEFAULT,
     SETTINGS,
@@ -60,7 +59,7 @@ class JobContext:
         redactor: Knows the secrets; nothing that the job writes holds one.
         clock: The time to record.
         stated: The settings as they are stated, without the places of the tip's files; for people.
-        place: None outside of a repository, as `clone`.
+        place: None outside of a repository.
         settings_at: Reads the settings of another checkout, given what is the working directory there.
     """
 
@@ -72,7 +71,6 @@ class JobContext:
     clock: Callable[[], datetime]
     stated: Settings | None = None
     place: JobPlace | None = None
-    clone: PrivateClone | None = None
     settings_at: Callable[[Path], Settings] | None = None
 
     @property
@@ -90,15 +88,8 @@ T = TypeVar("T")
 
 OF_THE_AGENT = frozenset(
     {
-        "agent",
-        "agent-command",
-        "agent-url",
-        "keep-agent-alive",
-        "repair-command",
-        "system-prompt",
-        "model",
-        "base-url",
-        "setup-command",
+        *("agent", "agent-command", "agent-url", "keep-agent-alive", "repair-command", "setup-command"),
+        *("system-prompt", "model", "base-url"),
     }
 )
 """Keys that a change states for itself: how its agent is built and run."""
@@ -282,10 +273,9 @@ def _value_in_force(
 
 def left_evidence(platform: Platform, versions: Versions) -> bool:
     """Tell whether a run of a trusted branch left evidence, also where that is gone or cannot be read."""
-    place, clone, remedy = versions.place, versions.clone, platform.spec.remedies.read_runs
-    if place is None or clone is None:
+    if versions.place is None:
         return False
-    ground = Ground(place=place, clone=clone, wanted=(), remedy=remedy)
+    ground = Ground(place=versions.place, wanted=(), remedy=platform.spec.remedies.read_runs)
     search = find_baselines(platform.earlier_runs, ground)
     return bool(search.lost or search.withheld or search.outage) or search.gone is not None
 
@@ -418,10 +408,8 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
     where something of it is read. Raises `CannotCheckOut` where it cannot be checked out whole.
     """
-    settings, clone, place = in_force.settings, versions.clone, versions.place
-    if clone is None or place is None or not versions.is_change:
-        return settings
-    if versions.is_reported or in_force.is_adoption:
+    settings, place = in_force.settings, versions.place
+    if place is None or not versions.is_change or versions.is_reported or in_force.is_adoption:
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
@@ -437,24 +425,25 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     reads_nothing = not judging.configs and not is_code
     if reads_nothing and not any(path is not None and versions.where(path) is not None for path in read):
         return replace(settings, judging=replace(judging, advisory=advisory))
-    tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
+    top, tree = place.clone.top, place.clone.home / "tip" / place.clone.top.name
+    check_out(place.clone, place.tip, tree)
 
     def of_tip(path: Path | None) -> Path | None:
         where = versions.where(path) if path is not None else None
         if where is None:
             return path
-        if not (tree.directory / where).exists() and path is not None and path.exists():
+        if not (tree / where).exists() and path is not None and path.exists():
             in_force.warnings.append(
                 f"Main has no `{one_line(where, limit=NAME_LIMIT)}`: it holds once merged."
             )
             return None
-        return tree.directory / where
+        return tree / where
 
     judging = replace(
         judging,
         judge_config=of_tip(judging.judge_config),
         llm=replace(judging.llm, script=of_tip(judging.llm.script)),
-        directory=tree.directory / Path.cwd().resolve().relative_to(clone.top.resolve()),
+        directory=tree / Path.cwd().resolve().relative_to(top.resolve()),
         advisory=advisory,
     )
     if agent is not None:
@@ -492,16 +481,16 @@ def with_usable_judges(job: JobContext, search: Search) -> JobContext:
 
 def _is_mended(name: str, job: JobContext, search: Search) -> bool:
     """Whether a judge of the tip errs and the change's does not, whose files then stand in its place."""
-    place, clone, directory = job.place, job.clone, job.settings.judging.directory
-    if place is None or clone is None or directory is None or job.stated is None:
+    place, directory = job.place, job.settings.judging.directory
+    if place is None or directory is None or job.stated is None:
         return False
     if not _errs(name, job.settings.judging, search):
         return False
-    versions = Versions(place, clone)
+    versions = Versions(place)
     replaced: dict[Path, tuple[bytes, bytes]] = {}
     for path, judge in files_of_judges(job.stated.judging, versions).items():
         where = versions.where(path)
-        changed = clone.file(where, place.head) if where is not None else None
+        changed = place.clone.file(where, place.head) if where is not None else None
         if changed is not None and judge == name and not path.is_absolute():
             replaced[directory / path] = (changed, (directory / path).read_bytes())
     for version in (0, 1) if replaced else ():

@@ -68,18 +68,6 @@ class CannotCheckOut(NotEvaluable):
 
 
 @dataclass(frozen=True)
-class Worktree:
-    """A commit that is checked out: its top, and its files, those of submodules included, by path below it.
-
-    Its `.git` is a repository that borrows the clone's objects, so git works there (builds ask it for their
-    version), and nothing that it writes gets into the clone.
-    """
-
-    directory: Path
-    tracked: frozenset[str]
-
-
-@dataclass(frozen=True)
 class _Source:
     """A bare repository with a commit, where it came from, and what the checkout keeps of it."""
 
@@ -89,13 +77,20 @@ class _Source:
     depth: int = 0
 
 
-def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
+def check_out(clone: PrivateClone, commit: str, directory: Path) -> frozenset[str]:
     """Check a commit out into a new directory: below `clone.home`, no code of the change finds it by chance.
 
-    Raises `CannotCheckOut` where a submodule, an LFS file or a file of the commit is not to be had.
+    Its `.git` is a repository that borrows the clone's objects, so git works there (builds ask it for their
+    version), and nothing that it writes gets into the clone.
+
+    Returns its files, those of submodules included, by path below the directory. Raises `CannotCheckOut`
+    where a submodule, an LFS file or a file of the commit is not to be had.
     """
-    source = _Source(clone.directory, clone.remote, clone.of_checkout)
-    return Worktree(directory, frozenset(_populate(clone, source, commit, directory)))
+    return frozenset(_populate(clone, _source_of(clone), commit, directory))
+
+
+def _source_of(clone: PrivateClone) -> _Source:
+    return _Source(clone.directory, clone.remote, clone.of_checkout)
 
 
 def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path) -> Iterator[str]:
@@ -183,8 +178,7 @@ def write_files(clone: PrivateClone, commit: str, names: Sequence[str], director
     """Write regular files of a commit below a directory; raises `CannotCheckOut` for one that LFS lacks."""
     attributes = [name for name in clone.files(commit) if Path(name).name == ".gitattributes"]
     clone.write(commit, [*names, *attributes], directory)
-    source = _Source(clone.directory, clone.remote, clone.of_checkout)
-    _fetch_lfs(clone.git, source, commit, directory, names)
+    _fetch_lfs(clone.git, _source_of(clone), commit, directory, names)
 
 
 def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: Sequence[str]) -> None:
@@ -353,11 +347,10 @@ class Side:
         place = clone.home / name
         place.mkdir()
         # Some programs name what they make after the directory.
-        tree = check_out(clone, commit, place / "tree" / clone.top.name)
-        self.top = self.directory = tree.directory
+        self.top = self.directory = place / "tree" / clone.top.name
+        self.sources = Seal(self.top, check_out(clone, commit, self.top))
         self._of_checkout = clone.top
         self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
-        self.sources = Seal(tree.directory, tree.tracked)
         self._home, self._temporary = place / "home", place / "tmp"
         self._installed: dict[str, _Entry] = {}
         self.directory = self.path((start or Path.cwd()).resolve())

@@ -482,16 +482,15 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
     The baseline goes into the search; where there is none, a note says why. Raises `Altered` where the change
     altered what is run.
     """
-    clone, place = job.clone, job.place
-    if clone is None or place is None:
+    if (place := job.place) is None:
         return
     spec = replace(
         first_run_of(job, target, search),
-        output=Output(pack=clone.home / "measured" / target.slug, fresh=True),
+        output=Output(pack=place.clone.home / "measured" / target.slug, fresh=True),
     )
     try:
         if spec.agent is None:
-            agents.base = side = agents.base or Side(clone, "base", place.base, job.environ)
+            agents.base = side = agents.base or Side(place.clone, "base", place.base, job.environ)
             spec = replace(spec, suite=side.path(target.path))
             run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
         else:

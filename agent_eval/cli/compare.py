@@ -104,8 +104,8 @@ def view(source: Path, out: Path | None, output_format: str) -> None:
 
 def _page(material: ReportMaterial, title: str) -> str:
     from agent_eval import __version__
-    from agent_eval.reports.html.evidence import SuiteEvidence
-    from agent_eval.reports.html.page import HtmlReport, render_html
+    from agent_eval.reports.html.lines import SuiteEvidence
+    from agent_eval.reports.html.page import render_html
     from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 
     comparison, decision = material.comparison, material.decision
@@ -126,9 +126,7 @@ def _page(material: ReportMaterial, title: str) -> str:
         warnings=material.missing,
         tool_version=__version__,
     )
-    return render_html(
-        HtmlReport(report=report, evidence={suite.slug: evidence}, is_decided=decision is not None)
-    )
+    return render_html(report, {suite.slug: evidence}, is_decided=decision is not None)
 
 
 @click.command(cls=TableCommand, path="compare")

@@ -49,7 +49,7 @@ def csv(pack: Path, out: Path, output_format: str) -> None:
 def otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
     """Write a run as OpenTelemetry spans, with an event for each verdict."""
     from agent_eval.exporters.otel import exported_trials
-    from agent_eval.exporters.otlp import json_rows, logs_of, traces_of
+    from agent_eval.exporters.otlp import otlp_requests
     from agent_eval.operations.packs import open_to_show
     from agent_eval.storage.json import dumps
 
@@ -57,10 +57,7 @@ def otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
 
     def lines() -> Iterator[str]:
         for trial in exported_trials(opened):
-            if protocol == "jsonl":
-                rows = list(json_rows(trial))
-            else:
-                rows = [traces_of(opened, trial.spans), logs_of(opened, trial.evaluations)]
+            rows = trial if protocol == "jsonl" else otlp_requests(opened, trial)
             yield from (dumps(row).decode() + "\n" for row in rows)
 
     _report(out, "lines", _write(out, lines()), output_format)

@@ -14,7 +14,6 @@ from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from agent_eval.operations.conformance import Conformance
-    from agent_eval.operations.import_traces import Imported
 
 
 GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
@@ -41,10 +40,6 @@ def import_files(
     if not paths:
         raise click.UsageError("Name a file to import.")
     imported = import_traces(ImportRequest(inputs=paths, **options))
-    emit(output_format, imported.to_json(), lambda _colour: _imported_text(imported))
-
-
-def _imported_text(imported: Imported) -> list[str]:
     diagnostics = imported.diagnostics
     cases, events, calls, results, errors = imported.totals.numbers().values()
     lines = [
@@ -61,8 +56,10 @@ def _imported_text(imported: Imported) -> list[str]:
         lines.append(f"  {entry.severity}: {entry.record}{field}: {entry.reason}")
     more = sum(diagnostics.counts.values()) - _DIAGNOSTICS_SHOWN
     if more > 0:
-        lines.append(f"  … and {count(more, 'more diagnostic')}; --diagnostics-out writes them")
-    return lines
+        lines.append(f"  … and {count(more, 'more diagnostic')}")
+    if imported.losses is not None:
+        lines.append(f"  What was lost is in {imported.losses}.")
+    emit(output_format, imported.to_json(), lambda _colour: lines)
 
 
 @click.command(cls=TableCommand, path="dev adapter-conformance")

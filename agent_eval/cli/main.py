@@ -289,7 +289,9 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
         if error.errno not in UNWRITABLE or error.filename is not None:
             return report(error, arguments)
         abandon(sys.stdout)
-        return report(unwritable_stdout(error), arguments)
+        problem = f"the result cannot be printed: {error.strerror}"
+        remedy = "Free space where standard output goes, or send it elsewhere."
+        return report(StorageError(problem, remedy=remedy), arguments)
     except Exception as error:
         return report(error, arguments)
     return outcome if isinstance(outcome, int) else int(ExitCode.OK)
@@ -303,19 +305,15 @@ def _invoke(arguments: list[str], owns_process: bool) -> object:
     arguments = unaliased(["--version"] if arguments == ["version"] else arguments)
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
+    program = ALIAS if owns_process and os.path.basename(sys.argv[0]) == ALIAS else PROGRAM
     # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
     try:
         # Commands that can be resumed print the command line that does so.
-        with agent_eval.make_context(_called(owns_process), arguments, obj=tuple(arguments)) as context:
+        with agent_eval.make_context(program, arguments, obj=tuple(arguments)) as context:
             context.meta[OWNS_PROCESS] = owns_process
             return agent_eval.invoke(context)
     except click.exceptions.Exit as ended:
         return ended.exit_code
-
-
-def _called(owns_process: bool) -> str:
-    """Return the name by which this program was called, for its help."""
-    return ALIAS if owns_process and os.path.basename(sys.argv[0]) == ALIAS else PROGRAM
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
@@ -336,11 +334,3 @@ def entry() -> None:
 
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF})
 """Error numbers of writing to a full or broken disk, or to a closed stream."""
-
-
-def unwritable_stdout(error: OSError) -> StorageError:
-    """Make the error for a result that could not be printed."""
-    return StorageError(
-        f"the result cannot be printed: {error.strerror}",
-        remedy="Free space where standard output goes, or send it elsewhere.",
-    )

@@ -58,12 +58,12 @@ class TableCommand(click.Command):
         """Make the flags."""
         from agent_eval.config.table import options_of
 
-        return [
-            Flag(
-                [*map(flag_of, option.names), parameter(option)], detail=option.detail, **_declaration(option)
-            )
-            for option in options_of(self.path)
-        ]
+        flags: list[click.Parameter] = []
+        for option in options_of(self.path):
+            # One letter has one dash.
+            names = [f"-{name}" if len(name) == 1 else f"--{name}" for name in option.names]
+            flags.append(Flag([*names, parameter(option)], detail=option.detail, **_declaration(option)))
+        return flags
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help: with `-h` the options that most people need, with `--help` all, both in groups."""
@@ -93,11 +93,6 @@ class TableCommand(click.Command):
     def of_platform(self) -> tuple[str, ...]:
         """Name the options that only this job's CI platform has."""
         return ()
-
-
-def flag_of(name: str) -> str:
-    """Write the flag of a name; one letter has one dash."""
-    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def parameter(option: Option) -> str:

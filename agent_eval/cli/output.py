@@ -42,10 +42,17 @@ def emit(
         click.echo(json.dumps(payload, sort_keys=True))
     else:
         wants_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        from agent_eval.text.escape import clean
+
         colour = sys.stdout.isatty() and wants_colour
         prose = text(colour)
-        lines = prose.split("\n") if isinstance(prose, str) else prose
-        click.echo("\n".join(_harmless(line, colour) for line in lines))
+        lines = []
+        for line in prose.split("\n") if isinstance(prose, str) else prose:
+            # What a terminal would obey is removed, except for the colours of this program.
+            pieces = _COLOURS.split(line) if colour else [line]
+            pieces[::2] = [clean(piece, limit=_LONGEST) for piece in pieces[::2]]
+            lines.append("".join(pieces))
+        click.echo("\n".join(lines))
 
 
 def emit_to(
@@ -68,17 +75,7 @@ def is_stdout(out: Path | None) -> bool:
 _COLOURS = re.compile("(\x1b\\[(?:0|1|3[123])m)")
 
 
-def _harmless(line: str, colour: bool) -> str:
-    """Remove what a terminal would obey from a line, except for the colours of this program."""
-    from agent_eval.text.escape import clean
-
-    pieces = _COLOURS.split(line) if colour else [line]
-    harmless = [piece if number % 2 else clean(piece, limit=_LONGEST) for number, piece in enumerate(pieces)]
-    return "".join(harmless)
-
-
 _LONGEST = 100_000
-
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -101,21 +98,18 @@ class ProgressPrinter:
             print_error(("\n" if self._drawn_columns else "") + note)
         self._noted = len(progress.notes)
         if self._terminal:
-            self._draw(progress)
+            import shutil
+
+            from agent_eval.reports.terminal import progress_bar
+
+            text = progress_bar(progress, shutil.get_terminal_size().columns)
+            print_error("\r" + text.ljust(self._drawn_columns), nl=False)
+            self._drawn_columns = len(text)
         elif time.monotonic() - self._printed_at >= SECONDS_BETWEEN_LINES:
             from agent_eval.reports.terminal import progress_text
 
             self._printed_at = time.monotonic()
             print_error(progress_text(progress))
-
-    def _draw(self, progress: RunProgress) -> None:
-        import shutil
-
-        from agent_eval.reports.terminal import progress_bar
-
-        text = progress_bar(progress, shutil.get_terminal_size().columns)
-        print_error("\r" + text.ljust(self._drawn_columns), nl=False)
-        self._drawn_columns = len(text)
 
     def __enter__(self) -> ProgressPrinter:
         return self

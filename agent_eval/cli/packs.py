@@ -222,7 +222,6 @@ def attest(
     key: Path | None,
     secret: str | None,
     decision: Path | None,
-    url: str | None,
     out: Path | None,
     output_format: str,
 ) -> None:
@@ -243,7 +242,7 @@ def attest(
         signing = keys.read_signing_key(key)
     elif (pem := keys.key_from_environment(os.environ)) is not None:
         signing = keys.parse_signing_key(pem, source=keys.SIGNING_KEY_VARIABLE)
-    attested = attest_pack(pack, Signer(signing, shared), decision=decision, url=url, environ=os.environ)
+    attested = attest_pack(pack, Signer(signing, shared), decision=decision, environ=os.environ)
     how = _INTEGRITY[attested["integrity"]].format(key=attested["key_id"])
     gate = "gate passed" if attested["gate_passed"] else "no passed gate"
     lines = [

@@ -103,8 +103,18 @@ def _passed_over(
             of_rules, named = ("thresholds", "own_policy"), ("policy", "preset")
             over.update(row.goes_to for row in rows if row.part in of_rules or row.goes_to in named)
     if has_values and (params.get("suites") or "suite" in on_command_line):
+        from agent_eval.suites.paths import is_of_conversations, suite_paths
+        from agent_eval.suites.reader import open_suite
+
         over.add("suite")
-        if _has_traces(params) and not names_an_agent:
+        suite = params.get("suite") or ()
+        named = (*((str(suite),) if isinstance(suite, Path) else suite), *(params.get("suites") or ()))
+        # One that the command line names may have recorded traces, or an agent of its own.
+        if not names_an_agent and any(
+            is_of_conversations(path)
+            or any(case.trace for _, case in islice(open_suite(path).cases(), _LOOKED_AT))
+            for path in suite_paths(named)
+        ):
             over.update(row.goes_to for row in rows if is_for_an_agent(row))
     if names_an_agent:
         over.update((*_NAMES_AN_AGENT, "agent.repair_command"))
@@ -198,21 +208,6 @@ def _texts(named: Path | None, rows: list[Option], context: click.Context) -> di
 
         parse_policy(keys, source=str(file))
     return texts
-
-
-def _has_traces(params: Mapping[str, Any]) -> bool:
-    """Whether a suite that the command line names has recorded traces, or an agent of its own."""
-    from agent_eval.suites.paths import is_of_conversations, suite_paths
-    from agent_eval.suites.reader import open_suite
-
-    suite = params.get("suite") or ()
-    named = (*((str(suite),) if isinstance(suite, Path) else suite), *(params.get("suites") or ()))
-    for path in suite_paths(named):
-        if is_of_conversations(path) or any(
-            case.trace for _, case in islice(open_suite(path).cases(), _LOOKED_AT)
-        ):
-            return True
-    return False
 
 
 def _parsed(row: Option, text: str) -> Any:

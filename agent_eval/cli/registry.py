@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -252,7 +252,12 @@ def bless(  # more than six parameters: one for each option
     comparison = compared(before, after, generated_at=at, with_traces=False)
     differences = _differences(comparison, paired(before, after), after)
     identity = digest([before.manifest_sha256, after.manifest_sha256, differences])[:_DIGEST_LENGTH]
-    lines = [f"{count(len(differences), 'case')} of {name} would change", "", *_by_kind(differences)]
+    lines = [f"{count(len(differences), 'case')} of {name} would change", ""]
+    for kind, rows in groupby(differences, key=lambda row: row["kind"]):
+        lines.append(f"{kind}:")
+        for row in rows:
+            outcomes = f"{row['before'] or '-'} -> {row['now'] or '-'}"
+            lines.append(f"  {row['case_id']}  {outcomes}  {row['reason']}".rstrip())
     approval = None
     if accept is None:
         lines += ["", f"Accept exactly this with --accept {identity} --approved-by WHO --rationale WHY"]
@@ -283,14 +288,6 @@ def bless(  # more than six parameters: one for each option
         "approval": None if approval is None else approval.to_json(),
     }
     emit(output_format, payload, lambda _colour: lines)
-
-
-def _by_kind(differences: list[dict[str, Any]]) -> Iterator[str]:
-    for kind, rows in groupby(differences, key=lambda row: row["kind"]):
-        yield f"{kind}:"
-        for row in rows:
-            outcomes = f"{row['before'] or '-'} -> {row['now'] or '-'}"
-            yield f"  {row['case_id']}  {outcomes}  {row['reason']}".rstrip()
 
 
 def _refuse_as_baseline(pack: Pack) -> None:

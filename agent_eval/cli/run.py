@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
     from agent_eval.reports.terminal import Failing
-    from agent_eval.suites.select import EmptyShard
 
 
 @click.command(cls=TableCommand, path="run")
@@ -68,7 +68,7 @@ def run(  # more than six parameters: one for each option
                 with without_new_directories(spec.output.pack):
                     code = run_one(spec, results, most)
             except EmptyShard as empty:  # other jobs of the matrix have the cases
-                _report_empty(empty, spec, results)
+                _report_empty(empty.message, spec, results)
                 code = int(ExitCode.OK)
             if code:
                 break
@@ -80,8 +80,8 @@ def run(  # more than six parameters: one for each option
     return code
 
 
-def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> None:
-    message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
+def _report_empty(reason: str, spec: RunSpec, results: Results) -> None:
+    message = f"{reason}. Nothing was run or written, and merge needs no pack of this shard."
     results.add({"pack": None, "empty_shard": spec.shard, "message": message}, lambda _colour: [message])
 
 
@@ -117,52 +117,50 @@ def _judge_recorded(spec: RunSpec, results: Results, most: int) -> int:
         failing, pack = _failing(result.summary, result.pack, most), str(result.pack)
         return run_text(result.summary, pack, colour=colour, failing=failing, execution=execution)
 
-    results.add({**_payload(result), **_redactions(execution)}, text)
+    results.add(_payload(result, execution), text)
     from agent_eval.operations.unjudged import RECORD_TRACES, refuse_unjudged
 
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=RECORD_TRACES)
     return int(ExitCode.OK)
 
 
-def _payload(result: RunResult) -> dict[str, Any]:
-    return {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
+def _payload(result: RunResult, execution: ExecutionConfig) -> dict[str, Any]:
+    """Name the run, its pack and how much was redacted; of the latter nothing where nothing was."""
+    payload: dict[str, Any] = {
+        "run_id": result.run_id,
+        "summary": result.summary.to_json(),
+        "pack": str(result.pack),
+    }
+    if execution.redacted_cases:
+        payload |= {"redacted_cases": execution.redacted_cases, "redactions": execution.redactions or 0}
+    return payload
 
 
 def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
-    """Read the first cases that did not pass, each with the path of its trajectory and a traceback."""
+    """Read the first cases that did not pass, each with the path of its trajectory.
+
+    Where the agent crashed and the case has a file of its own, the traceback follows.
+    """
     if summary.passed_cases == summary.total_cases or not most:
         return ()
     from agent_eval.evidence.reader import failing_cases
-
-    rows = islice(failing_cases(pack), most)
-    return [(row, str(pack / path), *_traceback(row, pack / path)) for row, path in rows]
-
-
-def _traceback(row: CaseResultRow, path: Path) -> list[str]:
-    """Read the traceback with which the agent ended, where it crashed and the case has a file of its own."""
-    if not any(verdict["failure"] == FailureKind.AGENT_ERROR for verdict in row["verdicts"]):
-        return []
     from agent_eval.reports.trajectory import traceback_lines
     from agent_eval.storage.files import read_bytes
     from agent_eval.storage.json import Limits, parse
 
-    try:
-        trajectory = parse(read_bytes(path, max_bytes=_MOST_READ), source=str(path), limits=Limits())
-    except AgentEvalError:
-        return []
-    return traceback_lines(trajectory.get("metadata") or {}) if isinstance(trajectory, dict) else []
+    failing: list[tuple[CaseResultRow, str, *tuple[str, ...]]] = []
+    for row, name in islice(failing_cases(pack), most):
+        path, lines = pack / name, list[str]()
+        if any(verdict["failure"] == FailureKind.AGENT_ERROR for verdict in row["verdicts"]):
+            with suppress(AgentEvalError):
+                trajectory = parse(read_bytes(path, max_bytes=_MOST_READ), source=str(path), limits=Limits())
+                metadata = trajectory.get("metadata") if isinstance(trajectory, dict) else None
+                lines = traceback_lines(metadata or {})
+        failing.append((row, str(path), *lines))
+    return failing
 
 
 _MOST_READ = 8 << 20
-
-
-def _redactions(execution: ExecutionConfig) -> dict[str, int]:
-    """Say how much was redacted; nothing where nothing was."""
-    if not execution.redacted_cases:
-        return {}
-    return {"redacted_cases": execution.redacted_cases, "redactions": execution.redactions or 0}
-
-
 RESUME, FRESH = "--resume", "--fresh"
 
 
@@ -221,11 +219,11 @@ _INTERRUPTS = "agent_eval.interrupts"
 
 def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -> None:
     from agent_eval.operations.packs import sealed_execution
-    from agent_eval.reports.terminal import agent_run_text, complete_text
+    from agent_eval.reports.terminal import agent_run_text, run_text
 
     progress, execution = result.progress, sealed_execution(result.pack)
     payload = {
-        **_payload(result),
+        **_payload(result, execution),
         "complete": not result.stopped,
         "already_complete": result.was_complete,
         "resumed_cases": progress.resumed,
@@ -236,7 +234,6 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "costs": None if result.was_complete else progress.costs.to_json(),
         "cases_with_unknown_cost": progress.unknown_cost,
         **({"notes": list(progress.notes)} if progress.notes else {}),
-        **_redactions(execution),
     }
     scores: list[str] = []
     if result.config.dataset_metadata.get("format") == "aui":
@@ -248,7 +245,8 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
     def text(colour: bool) -> str:
         pack, failing = str(result.pack), _failing(result.summary, result.pack, most)
         if result.was_complete:
-            prose = complete_text(result.summary, pack, colour=colour, failing=failing)
+            prose = "Already complete: nothing was run.\n"
+            prose += run_text(result.summary, pack, colour=colour, failing=failing)
         else:
             prose = agent_run_text(
                 result.summary, pack, progress, colour=colour, failing=failing, execution=execution
@@ -266,34 +264,31 @@ def _report_stop(reason: str, hint: str) -> None:
 
 
 def _resume_hint(out: Path, *, raise_cost: bool = False) -> str:
-    """Name the journal and the command that runs the rest; an empty text if there is no journal."""
+    """Name the journal and the command that runs the rest; an empty text if there is no journal.
+
+    It is this process's command line with `--resume` and `--out`, for a shell in the same directory.
+    """
+    from agent_eval.operations.environment import redactor_for
     from agent_eval.operations.resume import journal_path
-    from agent_eval.text.escape import clean
+    from agent_eval.text.escape import clean, shell_word
 
     journal = journal_path(out)
     if not journal.exists():
         return ""
-    introduction = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
-    return f"What has finished is in {clean(str(journal))}. {introduction}\n  {_command()}"
-
-
-def _command() -> str:
-    """Return this process's command line with `--resume` and `--out`, for a shell in the same directory."""
-    from agent_eval.operations.environment import redactor_for
-    from agent_eval.text.escape import shell_word
-
     context = click.get_current_context()
     arguments: tuple[str, ...] = context.obj or ()
     resuming = [argument for argument in arguments if argument not in (FRESH, RESUME)]
     named = context.get_parameter_source("output__pack") is click.core.ParameterSource.COMMANDLINE
-    out = [] if named else ["--out", str(context.meta[OUT])]
-    words = [*_program(), *resuming, *out, RESUME]
+    place = [] if named else ["--out", str(context.meta[OUT])]
+    words = [*_program(), *resuming, *place, RESUME]
     command = " ".join(map(shell_word, words))
     key = context.params.get("judging__llm__key")
     is_named = bool(key) and any(word == key or word.endswith(f"={key}") for word in words)
     if is_named or redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
-        return " ".join(["the same command with", *map(shell_word, out), RESUME])  # no secret is repeated
-    return command
+        # No secret is repeated.
+        command = " ".join(["the same command with", *map(shell_word, place), RESUME])
+    introduction = "To go on, raise --max-run-cost in" if raise_cost else "To go on:"
+    return f"What has finished is in {clean(str(journal))}. {introduction}\n  {command}"
 
 
 def _program() -> list[str]:

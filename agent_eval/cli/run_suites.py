@@ -67,7 +67,7 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
     click.get_current_context().meta[OUT] = out
     packs = [out]
     if len(paths) > 1:  # beside the packs of conversations are their reports
-        folders = _names(paths).items()
+        folders = zip(paths, _distinct(path.stem for path in paths), strict=True)
         packs = [out / name / PACK if is_of_conversations(path) else out / name for path, name in folders]
     return [
         RunSpec(
@@ -103,13 +103,19 @@ def _chosen_out(paths: Sequence[Path]) -> Path:
     return next(out for out in chosen if not (os.path.lexists(out) or os.path.lexists(journal_path(out))))
 
 
-def _names(paths: Sequence[Path]) -> dict[Path, str]:
-    """Name the pack of each suite after its file; a second suite of that name gets a number."""
-    names: dict[Path, str] = {}
-    for path in paths:
-        numbered = (path.stem, *(f"{path.stem}-{number}" for number in range(2, len(paths) + 1)))
-        names[path] = next(name for name in numbered if name not in names.values())
-    return names
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Add a number to a name that an earlier one has, also where letter case does not count.
+
+    Example:
+        >>> _distinct(["orders", "Orders", "orders"])
+        ['orders', 'Orders-2', 'orders-3']
+    """
+    chosen: dict[str, str] = {}
+    for name in names:
+        numbered = chain([name], (f"{name}-{number}" for number in count(2)))
+        own = next(each for each in numbered if each.casefold() not in chosen)
+        chosen[own.casefold()] = own
+    return list(chosen.values())
 
 
 class Results:
@@ -160,6 +166,7 @@ def report_conversations(pack: Path, *, debug: bool) -> tuple[dict[str, Any], li
     from agent_eval.operations.run_conversations import conversation_results
     from agent_eval.reports.conversations import conversation_markdown, percent_text, summary_markdown
     from agent_eval.storage.atomic import write_file
+    from agent_eval.storage.files import readable_name
     from agent_eval.storage.json import dumps
     from agent_eval.text.escape import clean
 
@@ -178,32 +185,11 @@ def report_conversations(pack: Path, *, debug: bool) -> tuple[dict[str, Any], li
         by_test: dict[str, list[ConversationResult]] = {}
         for test in result.tests:
             by_test.setdefault(test.name, []).append(test)
-        files = file_names(by_test)
+        pages = _distinct(map(readable_name, by_test))
+        files = {name: f"{page}.md" for name, page in zip(by_test, pages, strict=True)}
         for name, conversations in by_test.items():
             page = conversation_markdown(conversations, debug=debug)
             write_file(folder / files[name], page.encode())
         write_file(folder / SCORES, dumps(result.to_json(), indent=True))
         write_file(folder / SUMMARY, summary_markdown(result, files).encode())
     return figures, lines
-
-
-def file_names(names: Iterable[str]) -> dict[str, str]:
-    """Name the page of each test: readable, and different also where letter case does not count.
-
-    Example:
-        >>> file_names(["Refund/late?", "refund late", "_summary"])
-        {'Refund/late?': 'Refund-late.md', 'refund late': 'refund-late-2.md', '_summary': 'summary.md'}
-    """
-    from agent_eval.storage.files import readable_name
-
-    files: dict[str, str] = {}
-    used_names: set[str] = set()
-    for name in names:
-        base = readable_name(name)
-        number, chosen = 1, base
-        while chosen.casefold() in used_names:
-            number += 1
-            chosen = f"{base}-{number}"
-        used_names.add(chosen.casefold())
-        files[name] = f"{chosen}.md"
-    return files

@@ -10,7 +10,7 @@ from itertools import islice
 from math import fsum, isfinite
 from typing import Any, Literal, NamedTuple
 
-from agent_eval.comparison.facts import RunView, cut
+from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import (
     BehaviourChange,
     CallChange,
@@ -25,6 +25,7 @@ from agent_eval.contracts import (
     digest,
 )
 from agent_eval.contracts.event import STOPPED_SHORT
+from agent_eval.text.escape import cut
 
 Traces = Callable[[str], tuple[Case, Case]]
 """Function from a case id to the case with its trace, in the baseline and in the candidate."""
@@ -87,31 +88,52 @@ def behaviour_change(
 ) -> BehaviourChange:
     """Describe how the behaviour changed on one case; without `cases`, no outputs and differing arguments."""
     traces = None if cases is None else (cases[0].recorded, cases[1].recorded)
-    calls = _call_changes(before, now, traces) if before["calls"] != now["calls"] else []
     output_changed = before["output_digest"] != now["output_digest"]
+    calls = _call_changes(before, now, traces) if before["calls"] != now["calls"] else []
+    differing = [change for change in calls if change.kind != "same"]
+    # Listed in order; where there is no room for all, equal ones are dropped first.
+    room = max(0, STEPS_LIMIT - len(differing))
+    listed = []
+    for change in calls:
+        if change.kind != "same" or room > 0:
+            listed.append(change)
+            room -= change.kind == "same"
+    # The most frequent first; those of arguments last, as they matter least.
+    ranked = Counter((change.kind, change.tool) for change in differing).most_common()
+    ranked.sort(key=lambda entry: entry[0][0] == "arguments")
+    moved = []
+    for name in FIGURES:
+        was, is_now = before.get(name), now.get(name)
+        if not isinstance(was, int | float) or not isinstance(is_now, int | float):
+            continue
+        if abs(is_now - was) >= MOVED * abs(was) and is_now != was:
+            moved.append(figure(name, float(was), float(is_now)))
     return BehaviourChange(
         case_id=now["case_id"],
         baseline_calls=[tool for tool, _ in before["calls"][:CALLS_LIMIT]],
         candidate_calls=[tool for tool, _ in now["calls"][:CALLS_LIMIT]],
         baseline_call_count=len(before["calls"]),
         candidate_call_count=len(now["calls"]),
-        calls=_listed(calls),
-        call_counts=_counts(calls),
-        calls_changed=any(change.kind != "same" for change in calls),
+        calls=listed[:STEPS_LIMIT],
+        call_counts=[
+            CallCount(kind=kind, tool=tool, count=number)
+            for (kind, tool), number in ranked[:COUNTS_LIMIT]
+            if kind != "same"
+        ],
+        calls_changed=bool(differing),
         output_changed=output_changed,
         baseline_output=_output_of(traces[0], traces[1]) if traces and output_changed else None,
         candidate_output=_output_of(traces[1], traces[0]) if traces and output_changed else None,
         baseline_models=before["models"][:MODELS_LIMIT],
         candidate_models=now["models"][:MODELS_LIMIT],
         model_changed=_models_differ(before, now),
-        metrics=_moved_figures(before, now),
+        metrics=moved,
     )
 
 
 def _call_changes(
     before: CaseIndexRow, now: CaseIndexRow, traces: tuple[Trace, Trace] | None
 ) -> list[CallChange]:
-    """List every step from the calls before to those now."""
     old, new = (_arguments(before, traces[0]), _arguments(now, traces[1])) if traces else (None, None)
     sides = [[(tool, mark) for tool, mark in row["calls"]] for row in (before, now)]
     # Arguments are compared up to the number of steps that are listed; beyond it, digests are enough.
@@ -126,28 +148,6 @@ def _call_changes(
             kind = "arguments" if differing else "same"
         changes.append(CallChange(kind=kind, tool=step.tool, arguments=differing or None))
     return changes
-
-
-def _listed(calls: list[CallChange]) -> list[CallChange]:
-    """Select the steps that are listed, in order; drop equal ones before those that differ."""
-    room = max(0, STEPS_LIMIT - sum(change.kind != "same" for change in calls))
-    listed = []
-    for change in calls:
-        if change.kind != "same" or room > 0:
-            listed.append(change)
-            room -= change.kind == "same"
-    return listed[:STEPS_LIMIT]
-
-
-def _counts(calls: list[CallChange]) -> list[CallCount]:
-    """Count the differences, most frequent first; those of arguments last, as they matter least."""
-    counts = Counter((change.kind, change.tool) for change in calls)
-    differing = [
-        CallCount(kind=kind, tool=tool, count=count)
-        for (kind, tool), count in counts.most_common()
-        if kind != "same"
-    ]
-    return sorted(differing, key=lambda entry: entry.kind == "arguments")[:COUNTS_LIMIT]
 
 
 def _arguments(row: CaseIndexRow, trace: Trace) -> list[Any] | None:
@@ -176,17 +176,6 @@ def _output_of(trace: Trace, other: Trace) -> str | None:
     if text and event is not None and other_event is not None and event.agent:
         return cut(f"{event.agent}: {text}", OUTPUT_LIMIT) if event.agent != other_event.agent else text
     return text
-
-
-def _moved_figures(before: CaseIndexRow, now: CaseIndexRow) -> list[Metric]:
-    moved = []
-    for name in FIGURES:
-        was, is_now = before.get(name), now.get(name)
-        if not isinstance(was, int | float) or not isinstance(is_now, int | float):
-            continue
-        if abs(is_now - was) >= MOVED * abs(was) and is_now != was:
-            moved.append(figure(name, float(was), float(is_now)))
-    return moved
 
 
 def figure(name: str, before: float, now: float) -> Metric:
@@ -226,24 +215,24 @@ def run_behaviour(
     model_changed = bool(before and now) and before != now
     sentences += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
     sentences += [failed.get(name) for name in ("judges_match", "judge_config_match")]
+    # Sums over the cases that have a figure in both runs; what they mean the gate tests.
+    shifts = []
+    for name, known in figures.items():
+        try:
+            was, is_now = (fsum(row[side] for row in known) for side in (0, 1))
+        except OverflowError:
+            continue
+        if known and isfinite(is_now - was):
+            shifts.append(figure(name, was, is_now))
     return RunBehaviour(
         cases_with_changed_calls=len(differing.calls),
         cases_with_changed_output=len(differing.output),
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
-        shifts=[shift for name, known in figures.items() if (shift := _shift(name, known)) is not None],
+        shifts=shifts,
         notices=[*notices, *filter(None, sentences)],
     )
-
-
-def _shift(name: str, known: list[tuple[float, float]]) -> Metric | None:
-    """Add up a figure over the cases that have it in both runs; what it means the gate tests."""
-    try:
-        before, now = (fsum(row[side] for row in known) for side in (0, 1))
-    except OverflowError:
-        return None
-    return figure(name, before, now) if known and isfinite(now - before) else None
 
 
 def argument_diff(before: Any, now: Any) -> dict[str, tuple[Any, Any]]:

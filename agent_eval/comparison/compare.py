@@ -19,7 +19,6 @@ from agent_eval.comparison.facts import (
     CaseOutcome,
     Outcomes,
     RunView,
-    cut,
     normalise,
     outcomes_of,
 )
@@ -50,6 +49,7 @@ from agent_eval.contracts import (
     Triage,
 )
 from agent_eval.errors import NothingMeasured
+from agent_eval.text.escape import cut
 from agent_eval.text.numbers import count, verb
 
 DETAIL_LIMIT = 200
@@ -168,7 +168,14 @@ def compare(
     )
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
     differing = Differences.between(*runs, compared)
-    notices = [*_other_ids(baseline.other_ids), *twice.notices()]
+    notices = twice.notices()
+    if renamed := sorted(baseline.other_ids.items()):
+        cases = (
+            f"{count(len(renamed), 'case')} {verb(len(renamed), 'has', 'have')} another id in the baseline"
+        )
+        listed = ", ".join(f"{cut(name, 60)} was {cut(stored, 60)}" for name, stored in renamed[:IDS_NAMED])
+        more = f" and {len(renamed) - IDS_NAMED:,} more" if len(renamed) > IDS_NAMED else ""
+        notices.insert(0, f"{cases}, with the same input: {listed}{more}.")
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
     _add_details(comparison, runs, differing, traces, detail_limit)
     if any(side.trials > 1 for pair in pairs.values() for side in pair):
@@ -181,16 +188,6 @@ def compare(
     return comparison
 
 
-def _other_ids(baseline: Mapping[str, str]) -> list[str]:
-    """Say of which cases the baseline's are that have another id there."""
-    if not baseline:
-        return []
-    cases = f"{count(len(baseline), 'case')} {verb(len(baseline), 'has', 'have')} another id in the baseline"
-    listed = [f"{cut(now, 60)} was {cut(stored, 60)}" for now, stored in sorted(baseline.items())[:IDS_NAMED]]
-    more = f" and {len(baseline) - IDS_NAMED:,} more" if len(baseline) > IDS_NAMED else ""
-    return [f"{cases}, with the same input: {', '.join(listed)}{more}."]
-
-
 def _add_details(
     comparison: Comparison,
     runs: tuple[RunView, RunView],
@@ -198,7 +195,6 @@ def _add_details(
     traces: Traces | None,
     most: int,
 ) -> None:
-    """Add how single cases behave otherwise, and what was said otherwise where their result changed."""
     baseline, candidate = runs
     with_traces = {row.case_id: None for row in comparison.case_regressions}
     for case_id in differing.ordered(with_traces)[:most]:
@@ -217,7 +213,6 @@ def _of_results(
     conditions: tuple[Compatibility, CaseSets],
     generated_at: str,
 ) -> Comparison:
-    """Make the comparison as far as it follows from outcomes and verdicts."""
     outcomes = [*pairs.values()]
     metrics, judges, balance = case_metrics(outcomes), judge_metrics(outcomes), Balance.of(outcomes)
     rows, clusters = case_regressions(pairs, *results), failure_clusters(pairs, *results)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from agent_eval.comparison.facts import Outcomes, RunView, case_policies, cut
+from agent_eval.comparison.facts import Outcomes, RunView, case_policies
 from agent_eval.contracts import (
     REPLAY_CONTRACT,
     CaseSets,
@@ -19,6 +19,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.base import Contract
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
+from agent_eval.text.escape import cut
 from agent_eval.text.numbers import verb
 
 EXAMPLES = 20

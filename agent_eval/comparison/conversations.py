@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_eval.comparison.facts import cut
 from agent_eval.contracts.base import canonical_json
 from agent_eval.contracts.comparison import (
     ConversationChange,
@@ -19,6 +18,7 @@ from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import TraceTurn
 from agent_eval.contracts.turn_facts import TurnFacts, facts_by_turn
 from agent_eval.contracts.verdict import CaseResultRow, Outcome
+from agent_eval.text.escape import cut
 
 CONVERSATIONS_LIMIT = 50
 """Maximum conversations that a comparison shows turn by turn."""

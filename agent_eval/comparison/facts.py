@@ -18,6 +18,7 @@ from agent_eval.contracts import (
     digest,
 )
 from agent_eval.contracts.verdict import TrialResultRow
+from agent_eval.text.escape import cut
 
 Pattern = tuple[tuple[str, str, bool], ...]
 """(judge id, outcome, hard) of every verdict on a case, in order."""
@@ -121,11 +122,6 @@ def case_outcome(pattern: Pattern, trials: int = 1) -> CaseOutcome:
     )
 
 
-def has_trials(row: CaseResultRow) -> bool:
-    """Tell whether a case has several trials."""
-    return len(row.get("trials") or ()) > 1
-
-
 def trials_of(row: CaseResultRow) -> Sequence[CaseResultRow | TrialResultRow]:
     """List the results of all trials of a case; a case with a single trial is that trial."""
     return row.get("trials") or [row]
@@ -133,13 +129,8 @@ def trials_of(row: CaseResultRow) -> Sequence[CaseResultRow | TrialResultRow]:
 
 def case_policies(rows: Iterable[CaseResultRow]) -> list[str]:
     """List the policies by which cases with several trials were decided, sorted."""
-    policies = {row.get("case_policy") or "all" for row in rows if has_trials(row)}
+    policies = {row.get("case_policy") or "all" for row in rows if len(trials_of(row)) > 1}
     return sorted(cut(text, 40) for text in policies)[:POLICIES_NAMED]
-
-
-def cut(text: str, limit: int) -> str:
-    """Cut `text` to `limit` characters, with an ellipsis as the last where it is longer."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def normalise(reason: str) -> str:

@@ -14,7 +14,6 @@ from agent_eval.comparison.facts import (
     POLICIES_NAMED,
     CaseOutcome,
     case_policies,
-    cut,
     regression_key,
     trials_of,
 )
@@ -32,6 +31,7 @@ from agent_eval.contracts import (
     VerdictRow,
 )
 from agent_eval.contracts.verdict import count_trials
+from agent_eval.text.escape import cut
 from agent_eval.text.numbers import differing, percent
 
 Pair = tuple[CaseOutcome, CaseOutcome]

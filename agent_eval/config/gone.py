@@ -7,7 +7,6 @@ command line that names an unknown option looks here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from agent_eval.config.options import variable
@@ -80,6 +79,8 @@ OPTIONS: Mapping[str, str] = {
     "reuse-rulings": "Keep the replies of the model in a file with `--cassette FILE`: what it has is not "
     "asked again. `ci` and `rejudge` use the rulings of their baseline and pack by themselves.",
     "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
+    "baseline-artifact": "Name each of several evaluations by `comment-id`: its evidence is then "
+    "`agent-eval-evidence-NAME`.",
     "circleci-pull-request": "Set the job's variable CIRCLE_PULL_REQUEST to the address.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
@@ -96,6 +97,8 @@ OF_OTHER_COMMANDS: Mapping[str, str] = {
     "llm-script": "Write `--judge-model scripted:FILE`.",
     "baseline-public-key": "Write `--public-key FILE` for both runs, or `--set baseline.public_key=FILE`.",
     "layout": "Remove it, or write `--set evidence.layout=files`; `dev expand` and `dev compact` convert.",
+    "diagnostics-out": "Remove it: where something was lost, NAME.losses.jsonl beside the suite says what.",
+    "url": "Remove it: what `ci` signs names the page of its run.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
 """By name of an option that some commands had; others may have it still."""
@@ -108,14 +111,6 @@ COMMANDS: Mapping[str, str] = {
 
 TRIALS_AUTO = "Write a number, such as `trials: 2`: cases that newly fail are run again by themselves."
 """What to do in place of `trials: auto`."""
-
-_MOVED = (
-    "min_pass_rate",
-    "max_hard_fail_rate",
-    "max_hard_fail_increase",
-    "max_regressed_cases",
-    "max_new_hard_fail_cases",
-)
 
 POLICY_KEYS: Mapping[str, str] = {
     "schema_version": "Remove it.",
@@ -136,7 +131,7 @@ POLICY_KEYS: Mapping[str, str] = {
     "tracked": _QUARANTINE,
     "expected_fail": _QUARANTINE,
 }
-"""By key of a policy file."""
+"""By key of a policy."""
 
 
 def gone_command(name: str) -> UsageError | None:
@@ -175,23 +170,3 @@ def gone_variable(names: Iterable[str], moved: Iterable[str] = ()) -> UsageError
         name, written = gone[passed], f"The variable {passed}"
         return gone_option(name, written) or moved_option(name, written)
     return None
-
-
-def gone_policy_key(key: str, value: object) -> str | None:
-    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None."""
-    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
-    if not all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names):
-        names = []  # YAML would not read each of them as it is
-    if names and key == "zero_tolerance":
-        return f"Write `safety: [{', '.join(names)}]`: each of them blocks at once."
-    if names and key in ("zero_tolerance_repeat", "zero_tolerance_ceiling"):
-        return f"Write `safety: {{{', '.join(f'{name}: repeated' for name in names)}}}`."
-    if names and key in ("tracked", "expected_fail"):
-        entry = f"{{case: {names[0]}, reason: WHY, until: YYYY-MM-DD}}"
-        return f"Write `quarantine: [{entry}]`, with each of its cases."
-    if key == "thresholds" and isinstance(value, Mapping):
-        rules = [name for name in _MOVED if isinstance(value.get(name), (int, float))]
-        if rules:
-            lines = ", ".join(f"`{name}: {value[name]}`" for name in rules)
-            return f"Write its rules as keys of the policy: {lines}."
-    return POLICY_KEYS.get(key)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_eval.config.gone import gone_option, gone_policy_key
+from agent_eval.config.gone import POLICY_KEYS, gone_option
 from agent_eval.config.options import LISTED, Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.errors import InvalidInput, UsageError
@@ -44,21 +44,6 @@ def _judges(value: Any) -> Any:
     return read | {f"judges.{name}": value[name] for name in ("pass_threshold",) if name in value}
 
 
-def split_model(text: str) -> dict[str, str]:
-    """Take `PROVIDER:MODEL[@ENDPOINT]` apart; the endpoint begins at the last `@http`.
-
-    Example:
-        >>> split_model("openai:small@http://localhost:8000/v1")
-        {'provider': 'openai', 'model': 'small', 'base_url': 'http://localhost:8000/v1'}
-    """
-    name, at, endpoint = text.rpartition("@http")
-    provider, _, model = (name if at else text).partition(":")
-    parts = {"provider": provider, "model": model, "base_url": f"http{endpoint}" if at else ""}
-    if provider in MODELS and not MODELS[provider].asks_a_service:
-        parts = {"provider": provider, "script": model}
-    return {key: part for key, part in parts.items() if part}
-
-
 SHORT = frozenset({"agent", "setup", "judge_model", "policy", "baseline"})
 """Keys with a short form."""
 
@@ -67,12 +52,19 @@ def _long_form(key: str, value: Any) -> Any:
     """Write out the short form of a key's value; a value without one stays as it is."""
     if key == "judge_model":
         stated = value if isinstance(value, Mapping) else {"model": value}
-        name = stated.get("model")
+        text = stated.get("model")
         # A provider's name alone stands for its default model.
-        is_provider = name in MODELS and "provider" not in stated
-        if not isinstance(name, str) or not (":" in name or is_provider):
+        is_provider = text in MODELS and "provider" not in stated
+        if not isinstance(text, str) or not (":" in text or is_provider):
             return stated
-        return {**{part: own for part, own in stated.items() if part != "model"}, **split_model(name)}
+        # `PROVIDER:MODEL[@ENDPOINT]`, whose endpoint begins at the last `@http`.
+        name, at, endpoint = text.rpartition("@http")
+        provider, _, model = (name if at else text).partition(":")
+        parts = {"provider": provider, "model": model, "base_url": f"http{endpoint}" if at else ""}
+        if provider in MODELS and not MODELS[provider].asks_a_service:
+            parts = {"provider": provider, "script": model}
+        own = {part: value for part, value in stated.items() if part != "model"}
+        return own | {part: value for part, value in parts.items() if value}
     if key not in SHORT or not isinstance(value, str):
         return value
     if key == "agent":
@@ -206,7 +198,7 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
     for old in (name, name.replace("_", "-"), re.sub(r"[._]", "-", key)):
         if (gone := gone_option(old, f"{where}: `{key[:80]}`")) is not None:
             return gone
-    if key.startswith("policy.") and (instead := gone_policy_key(name, value)) is not None:
+    if key.startswith("policy.") and (instead := POLICY_KEYS.get(name)) is not None:
         return InvalidInput(f"{where}: `{key[:80]}` is gone.", remedy=instead, **details)
     if (new := key_of_old_name(key)) is not None:
         remedy = f"Write `{written_anew(new, value)}`. `agent-eval validate {CONFIG_FILE}` prints it all."

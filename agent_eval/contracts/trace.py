@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,9 @@ class Trace(Sequence[Event]):
 
     def __len__(self) -> int:
         return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
 
     def __getitem__(self, index: Any) -> Any:
         return self.events[index]

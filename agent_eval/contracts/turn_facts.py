@@ -68,32 +68,28 @@ class TurnFacts:
 
 
 def facts_by_turn(trace: Trace) -> list[TurnFacts]:
-    """Read the facts of every turn of a trace, in order."""
-    if any(AUI in event.attributes for event in trace):
-        return [_of_answers(turn) for turn in trace.turns]
-    kinds = frozenset(event.type for event in trace)
-    return [_of_events(turn, kinds) for turn in trace.turns]
-
-
-def _of_answers(turn: TraceTurn) -> TurnFacts:
-    """Read the facts of a turn of an AUI agent: what its answers record, together."""
-    events = [event for event in turn.trace if AUI in event.attributes]
-    answers = [object_of(event.attributes[AUI]) for event in events]
-    read = [_of_answer(answer) for answer in answers]
-    facts = {}
-    for kind in ("tools", "params", "rules", "integrations", "errors"):
-        records = [each[kind] for each in read] or [Recorded(missing="no answer is recorded")]
-        facts[kind] = Recorded(
-            [value for record in records for value in record.values],
-            next((record.missing for record in records if record.missing), ""),
-            next((record.note for record in records if record.note), ""),
-        )
-    evaluated = [
-        rule.get("code")
-        for answer in answers
-        for rule in _objects(object_of(answer.get("trace_info")), "rules_evaluations")
-    ]
-    return TurnFacts(turn.number, events[-1].idx if events else None, evaluated=evaluated, **facts)
+    """Read the facts of every turn of a trace, in order; of an AUI agent what its answers record together."""
+    if not any(AUI in event.attributes for event in trace):
+        types = frozenset(event.type for event in trace)
+        return [_of_events(turn, types) for turn in trace.turns]
+    turns = []
+    for turn in trace.turns:
+        events = [event for event in turn.trace if AUI in event.attributes]
+        answers = [object_of(event.attributes[AUI]) for event in events]
+        read = [_of_answer(answer) for answer in answers]
+        facts = {}
+        for kind in ("tools", "params", "rules", "integrations", "errors"):
+            records = [each[kind] for each in read] or [Recorded(missing="no answer is recorded")]
+            facts[kind] = Recorded(
+                [value for record in records for value in record.values],
+                next((record.missing for record in records if record.missing), ""),
+                next((record.note for record in records if record.note), ""),
+            )
+        infos = [object_of(answer.get("trace_info")) for answer in answers]
+        evaluated = [rule.get("code") for info in infos for rule in _objects(info, "rules_evaluations")]
+        last = events[-1].idx if events else None
+        turns.append(TurnFacts(turn.number, last, evaluated=evaluated, **facts))
+    return turns
 
 
 def _of_answer(answer: Mapping[str, Any]) -> dict[str, Recorded]:

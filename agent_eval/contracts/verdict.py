@@ -252,9 +252,12 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
         return None
     judged = list(findings)
     failed = {judge_id for judge_id, of_judge, _ in judged if of_judge == Outcome.FAILED}
-    ended_by = next(
-        (of_run for judge_id, of_judge, kind in judged if (of_run := _ended(judge_id, of_judge, kind))), None
-    )
+    ended_by = None  # None where the agent's attempt ended by itself
+    for judge_id, of_judge, kind in judged:
+        if judge_id == EXECUTION and of_judge == Outcome.INCONCLUSIVE:
+            ended_by = ended_by or Fault.ENVIRONMENT  # the simulated user failed
+        elif judge_id == EXECUTION and of_judge == Outcome.ERROR:
+            ended_by = ended_by or _OF_THE_RUN.get(kind, Fault.AGENT)
     if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(SAFETY_JUDGES)):
         return ended_by
     if outcome == Outcome.INCONCLUSIVE:
@@ -263,15 +266,6 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
     if failed or not errors <= _OF_A_JUDGE | _OF_THE_ENVIRONMENT:
         return Fault.AGENT
     return Fault.JUDGE if errors.isdisjoint(_OF_THE_ENVIRONMENT) else Fault.ENVIRONMENT
-
-
-def _ended(judge_id: str, outcome: str, kind: str | None) -> Fault | None:
-    """Tell whose fault it is that the agent's attempt did not end by itself; None where it did."""
-    if judge_id != EXECUTION:
-        return None
-    if outcome == Outcome.INCONCLUSIVE:
-        return Fault.ENVIRONMENT  # the simulated user failed
-    return _OF_THE_RUN.get(kind, Fault.AGENT) if outcome == Outcome.ERROR else None
 
 
 def without_own_fault(fields: dict[str, Any]) -> dict[str, Any]:

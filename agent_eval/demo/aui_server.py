@@ -9,9 +9,9 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -59,36 +59,25 @@ class DemoAgents:
         return answer
 
 
-@dataclass(frozen=True)
-class ApiRequest:
-    """One request; `headers` are named in lower case, and `body` is empty where there is none."""
+def respond(agents: DemoAgents, method: str, target: str, body: Mapping[str, Any], key: str | None) -> Result:
+    """Answer a request: status, and JSON value of the body.
 
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: Mapping[str, Any]
-
-    def asks_for(self, name: str) -> bool:
-        """Tell whether a flag of the query is on."""
-        return self.query.get(name, "").lower() == "true"
-
-
-def respond(agents: DemoAgents, request: ApiRequest) -> Result:
-    """Answer a request: status, and JSON value of the body."""
-    for method, pattern, answer in _ROUTES:
-        match = re.fullmatch(pattern, request.path)
-        if match is None or method != request.method:
+    `target` is its path with the query, `key` that of the network. Without a body, `body` is empty.
+    """
+    parts = urlsplit(target)
+    flags = {name for name, value in parse_qsl(parts.query) if value.lower() == "true"}
+    for wanted, pattern, answer in _ROUTES:
+        match = re.fullmatch(pattern, parts.path)
+        if match is None or method != wanted:
             continue
-        # Which key it is does not matter here.
-        if not request.headers.get("x-network-api-key"):
+        if not key:  # which one it is does not matter here
             return 401, {"message": "The header x-network-api-key is missing."}
-        return answer(agents, request, *map(unquote, match.groups()))
-    return 404, {"message": f"There is nothing at {request.method} {request.path}."}
+        return answer(agents, body, flags, *map(unquote, match.groups()))
+    return 404, {"message": f"There is nothing at {method} {parts.path}."}
 
 
-def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
-    agent, user_id = request.body.get("agent"), request.body.get("user_id")
+def _create_task(agents: DemoAgents, body: Mapping[str, Any], _: Set[str]) -> Result:
+    agent, user_id = body.get("agent"), body.get("user_id")
     agent_id = agent.get("agent_id") if isinstance(agent, Mapping) else None
     if not isinstance(user_id, str):
         return _missing("user_id")
@@ -98,17 +87,17 @@ def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
     return 200, {"id": agents.begin(agent_id), "user_id": user_id, "welcome_message": welcome}
 
 
-def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
-    task_id, text = request.body.get("task_id"), request.body.get("text")
+def _send_message(agents: DemoAgents, body: Mapping[str, Any], flags: Set[str]) -> Result:
+    task_id, text = body.get("task_id"), body.get("text")
     if not isinstance(text, str) or not text:
         return _missing("text")
     talk = agents.talks.get(str(task_id))
     if talk is None:
         return 404, {"message": f"There is no task {task_id!r}."}
-    answer = agents.say(str(task_id), text, request.body.get("agent_variables"))
-    every = request.asks_for("include_trace_info")
+    answer = agents.say(str(task_id), text, body.get("agent_variables"))
     business, context = (
-        every or request.asks_for(f"include_{part}_trace") for part in ("business", "context")
+        not flags.isdisjoint({"include_trace_info", f"include_{part}_trace"})
+        for part in ("business", "context")
     )
     trace = _trace(text, answer, business=business, context=context) if business or context else None
     return 200, {
@@ -120,12 +109,13 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     }
 
 
-def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_id: str) -> Result:
-    talk = agents.talks.get(str(task_id))
-    number = message_id.removeprefix("message-")
+def _read_trace(
+    agents: DemoAgents, _: Mapping[str, Any], flags: Set[str], task_id: str, message_id: str
+) -> Result:
+    talk, number = agents.talks.get(task_id), message_id.removeprefix("message-")
     if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
         return 404, {"message": "There is no such message."}
-    business, context = (request.asks_for(f"include_{part}_logic") for part in ("business", "context"))
+    business, context = (f"include_{part}_logic" in flags for part in ("business", "context"))
     return 200, _trace(*talk.turns[int(number) - 1], business=business, context=context)
 
 
@@ -243,7 +233,4 @@ class _Handler(BaseHTTPRequestHandler):
             body = None
         if not isinstance(body, dict):
             return 422, {"errors": [{"loc": ["body"], "msg": "It is no JSON object.", "type": "type_error"}]}
-        parts = urlsplit(self.path)
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        request = ApiRequest(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
-        return respond(self.agents, request)
+        return respond(self.agents, self.command, self.path, body, self.headers.get("x-network-api-key"))

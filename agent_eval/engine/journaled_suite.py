@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -259,7 +259,7 @@ def finished_trial(
         **outcome.recorded,
         "result": row,
         "cost_usd": costs.total,
-        COSTS: asdict(costs),
+        COSTS: {**costs.to_json(), "unpriced": costs.unpriced},
         "retries": retries,
     }
     if attempts.artifacts:

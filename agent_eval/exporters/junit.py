@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 
+from agent_eval.comparison.facts import trials_of
 from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, VerdictRow
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.trials import shard_name, trials_of
+from agent_eval.exporters.table import shard_name
 from agent_eval.storage.json import dumps
 
 LONGEST_TEXT = 8_000
@@ -54,34 +55,31 @@ def _case_lines(pack: Pack, case: CaseResultRow, index: CaseIndexRow) -> Iterato
         "timestamp": started_at,
         "time": None if latency is None else f"{latency / 1000:.3f}",
     }
+    # What a case is apart from its verdicts: its run, its shard, and how each of its trials ended.
+    config, trials = pack.config, trials_of(case)
+    properties: list[tuple[str, object]] = [
+        ("run_id", config.run_id),
+        ("agent_version", config.agent_version),
+        ("model", config.model),
+        ("shard", shard_name(pack)),
+        ("outcome", case["outcome"]),
+        ("hard_failed", case["hard_failed"]),
+        ("score", None if case["score"] is None else f"{case['score']:.6g}"),
+        ("trials", len(trials)),
+    ]
+    if len(trials) > 1:
+        properties += [("case_policy", case.get("case_policy") or ""), ("deciding_trial", case["trial"])]
+        for number, trial in enumerate(trials):
+            properties.append((f"trial.{number}.outcome", trial["outcome"]))
+            properties += [(f"trial.{number}.{row['judge_id']}", row["outcome"]) for row in trial["verdicts"]]
     yield f"  <testsuite{_attributes(attributes)}>\n    <properties>\n"
-    for name, value in _properties(pack, case):
-        yield f"      <property{_attributes({'name': name, 'value': value})}/>\n"
+    for name, value in properties:
+        if value is not None:
+            yield f"      <property{_attributes({'name': name, 'value': value})}/>\n"
     yield "    </properties>\n"
     for verdict in case["verdicts"]:
         yield from _verdict_lines(pack.manifest.dataset_id, verdict)
     yield "  </testsuite>\n"
-
-
-def _properties(pack: Pack, case: CaseResultRow) -> Iterator[tuple[str, object]]:
-    """Yield what a case is apart from its verdicts: its run, its shard, and how each of its trials ended."""
-    config = pack.config
-    yield from {"run_id": config.run_id, "agent_version": config.agent_version, "model": config.model}.items()
-    shard = shard_name(pack)
-    if shard is not None:
-        yield "shard", shard
-    yield from {"outcome": case["outcome"], "hard_failed": case["hard_failed"]}.items()
-    if case["score"] is not None:
-        yield "score", f"{case['score']:.6g}"
-    trials = trials_of(case)
-    yield "trials", len(trials)
-    if len(trials) == 1:
-        return
-    yield from {"case_policy": case.get("case_policy") or "", "deciding_trial": case["trial"]}.items()
-    for number, trial in trials:
-        yield f"trial.{number}.outcome", trial["outcome"]
-        for verdict in trial["verdicts"]:
-            yield f"trial.{number}.{verdict['judge_id']}", verdict["outcome"]
 
 
 def _verdict_lines(dataset_id: str, verdict: VerdictRow) -> Iterator[str]:

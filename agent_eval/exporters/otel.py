@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal
 
+from agent_eval import __version__
+from agent_eval.comparison.facts import trials_of
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event
 from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import ToolCall
-from agent_eval.contracts.verdict import TrialResultRow, VerdictRow
+from agent_eval.contracts.verdict import CaseResultRow, TrialResultRow, VerdictRow
 from agent_eval.evidence.reader import Pack
 from agent_eval.exporters.answers import Answer, Times, answers_of, input_message
-from agent_eval.exporters.trials import trials_of
 from agent_eval.storage.json import dumps
 
 EVALUATION = "gen_ai.evaluation.result"
 """Name of the event of a verdict."""
+
+SCOPE = {"name": "agent-eval", "version": __version__}
 
 UNKNOWN_PROVIDER = "unknown"
 """Provider of a model of which the trace does not say it; the conventions require one."""
@@ -39,59 +41,15 @@ _USAGE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SpanEvent:
-    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970."""
-
-    name: str
-    time: int
-    attributes: dict[str, Any] = field(default_factory=dict)
+Row = dict[str, Any]
+"""A span or an event as plain JSON, as the format `jsonl` has it. Times are in nanoseconds since 1970."""
 
 
-@dataclass(slots=True)
-class Span:
-    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`."""
-
-    name: str
-    trace_id: str
-    span_id: str
-    parent_span_id: str | None
-    kind: Literal["INTERNAL", "CLIENT"]
-    start: int
-    end: int
-    attributes: dict[str, Any] = field(default_factory=dict)
-    problem: str | None = None
-    events: list[SpanEvent] = field(default_factory=list)
-
-    @property
-    def status(self) -> str:
-        """The span's status: `ERROR`, or `UNSET` as the conventions have it for everything else."""
-        return "UNSET" if self.problem is None else "ERROR"
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged."""
-
-    trace_id: str
-    span_id: str
-    time: int
-    attributes: dict[str, Any]
-
-
-@dataclass(slots=True)
-class ExportedTrial:
-    """The spans of a trial, the span `invoke_agent` first, and its verdicts."""
-
-    spans: list[Span]
-    evaluations: list[Evaluation]
-
-
-def exported_trials(pack: Pack) -> Iterator[ExportedTrial]:
-    """Yield the spans and verdicts of every trial of a pack, in suite order."""
+def exported_trials(pack: Pack) -> Iterator[list[Row]]:
+    """Yield the rows of each trial of a pack, in suite order: spans, `invoke_agent` first, then verdicts."""
     for row in pack.results():
         case = Case.model_validate(pack.raw_trajectory(row["case_id"]), context=EARLIER)
-        for number, trial in trials_of(row):
+        for number, trial in enumerate(trials_of(row)):
             yield _Export(pack, case.of_trial(number), number).trial(trial)
 
 
@@ -108,7 +66,7 @@ class _Export:
         stated = (event.attributes.get(name) for name in names for event in case.trace)
         self._provider = next((each for each in stated if isinstance(each, str)), UNKNOWN_PROVIDER)
 
-    def trial(self, trial: TrialResultRow) -> ExportedTrial:
+    def trial(self, trial: CaseResultRow | TrialResultRow) -> list[Row]:
         root = self._root(trial["outcome"])
         spans, loose = [root], []
         for piece in answers_of(self._case.trace):
@@ -122,12 +80,15 @@ class _Export:
         for event in loose:
             fields = {name: value for name, value in event.to_json().items() if value not in (None, {})}
             about = {"agent_eval.event": fields}
-            root.events.append(SpanEvent(f"agent_eval.{event.type}", self._times.of(event), about))
+            name, time = f"agent_eval.{event.type}", self._times.of(event)
+            root["span_events"].append({"event_name": name, "timestamp": time, "attributes": about})
         spans += map(self._tool, self._case.recorded.calls)
-        spans[1:] = sorted(spans[1:], key=lambda span: (span.start, span.attributes["agent_eval.events"][0]))
-        return ExportedTrial(spans, [self._evaluation(verdict, root) for verdict in trial["verdicts"]])
+        spans[1:] = sorted(
+            spans[1:], key=lambda span: (span["start_time"], span["attributes"]["agent_eval.events"][0])
+        )
+        return [*spans, *(self._evaluation(verdict, root) for verdict in trial["verdicts"])]
 
-    def _root(self, outcome: str) -> Span:
+    def _root(self, outcome: str) -> Row:
         config, case, final = self._config, self._case, self._case.recorded.final_event
         agent = next((event.agent for event in case.trace if event.agent), None)
         # The messages before the agent's first event; the case's input where the trace has none.
@@ -152,7 +113,7 @@ class _Export:
         name = f"invoke_agent {agent}" if agent else "invoke_agent"
         return self._span(name, self._root_id, "INTERNAL", (self._times.start, self._times.end), attributes)
 
-    def _chat(self, answer: Answer) -> Span:
+    def _chat(self, answer: Answer) -> Row:
         first, last = answer.events[0], answer.events[-1]
         model, output = answer.model or _known(self._config.model), answer.output()
         # Of an answer that the recording leaves out altogether there is nothing to write.
@@ -181,7 +142,7 @@ class _Export:
         times = (self._times.began(first), self._times.of(last))
         return self._span(name, self._span_id(f"chat {first.idx}"), "CLIENT", times, attributes, error=error)
 
-    def _tool(self, pair: ToolCall) -> Span:
+    def _tool(self, pair: ToolCall) -> Row:
         events = [event for event in (pair.call, pair.result) if event is not None]
         attributes: dict[str, Any] = {
             "gen_ai.operation.name": "execute_tool",
@@ -201,7 +162,7 @@ class _Export:
         name = f"execute_tool {pair.tool}"
         return self._span(name, identifier, "INTERNAL", times, attributes, error=pair.error)
 
-    def _evaluation(self, verdict: VerdictRow, root: Span) -> Evaluation:
+    def _evaluation(self, verdict: VerdictRow, root: Row) -> Row:
         attributes = {
             "gen_ai.evaluation.name": verdict["judge_id"],
             "gen_ai.evaluation.score.value": None if verdict["score"] is None else float(verdict["score"]),
@@ -215,8 +176,15 @@ class _Export:
             "agent_eval.failure": verdict["failure"],
             "agent_eval.evidence_refs": verdict["evidence_refs"] or None,
         }
-        known = {name: value for name, value in attributes.items() if value is not None}
-        return Evaluation(self._trace_id, root.span_id, root.end, known)
+        return {
+            "type": "event",
+            "event_name": EVALUATION,
+            "trace_id": self._trace_id,
+            "span_id": self._root_id,
+            "timestamp": root["end_time"],
+            "attributes": {name: value for name, value in attributes.items() if value is not None},
+            "scope": SCOPE,
+        }
 
     def _span(
         self,
@@ -227,22 +195,35 @@ class _Export:
         attributes: dict[str, Any],
         *,
         error: Any = None,
-    ) -> Span:
+    ) -> Row:
         nullable = {"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"}
         known = {name: value for name, value in attributes.items() if value is not None or name in nullable}
-        parent = None if span_id == self._root_id else self._root_id
-        span = Span(name, self._trace_id, span_id, parent, kind, *times, known)
+        # `UNSET` as the conventions have it for everything but errors.
+        status = {"code": "UNSET"}
         if error is not None:
-            span.problem = error if isinstance(error, str) else dumps(error).decode()
+            status = {"code": "ERROR", "message": error if isinstance(error, str) else dumps(error).decode()}
             # The kind of an error by what it says of itself.
             stated = [error.get(key) for key in ("type", "code", "name")] if isinstance(error, dict) else []
             kinds = (
                 str(each) for each in stated if isinstance(each, str | int) and not isinstance(each, bool)
             )
-            span.attributes["error.type"] = next(kinds, "_OTHER")
+            known["error.type"] = next(kinds, "_OTHER")
             if not isinstance(error, str) or not error:
-                span.attributes["agent_eval.error"] = error
-        return span
+                known["agent_eval.error"] = error
+        return {
+            "type": "span",
+            "trace_id": self._trace_id,
+            "span_id": span_id,
+            "parent_span_id": None if span_id == self._root_id else self._root_id,
+            "name": name,
+            "kind": kind,
+            "start_time": times[0],
+            "end_time": times[1],
+            "attributes": known,
+            "status": status,
+            "span_events": [],
+            "scope": SCOPE,
+        }
 
     def _span_id(self, part: str) -> str:
         identifier = hashlib.sha256(f"{self._trace_id}\0{part}".encode()).hexdigest()[:16]

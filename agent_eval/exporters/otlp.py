@@ -1,4 +1,4 @@
-"""Encode spans and verdicts as rows of JSON Lines, and as OTLP/JSON (1.x).
+"""Encode the rows of a trial as OTLP/JSON (1.x).
 
 OTLP/JSON has identifiers in hexadecimal, 64-bit integers as text, and enumerations as numbers. A line holds
 the spans, or the events, of one trial, as OpenTelemetry's file exporter writes them.
@@ -6,102 +6,65 @@ the spans, or the events, of one trial, as OpenTelemetry's file exporter writes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from agent_eval import __version__
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.otel import EVALUATION, Evaluation, ExportedTrial, Span
+from agent_eval.exporters.otel import SCOPE, Row
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-_SCOPE = {"name": "agent-eval", "version": __version__}
 _KINDS = {"INTERNAL": 1, "CLIENT": 3}
 _STATUS = {"UNSET": 0, "OK": 1, "ERROR": 2}
 _INFO = 9
 """The severity of a verdict's event: it reports a finding, whatever the finding is."""
 
 
-def json_rows(trial: ExportedTrial) -> Iterator[dict[str, Any]]:
-    """Yield the spans of a trial as plain rows, then its verdicts."""
-    for span in trial.spans:
-        status = {"code": span.status} | ({} if span.problem is None else {"message": span.problem})
-        yield {
-            "type": "span",
-            "trace_id": span.trace_id,
-            "span_id": span.span_id,
-            "parent_span_id": span.parent_span_id,
-            "name": span.name,
-            "kind": span.kind,
-            "start_time": span.start,
-            "end_time": span.end,
-            "attributes": span.attributes,
-            "status": status,
-            "span_events": [
-                {"event_name": event.name, "timestamp": event.time, "attributes": event.attributes}
-                for event in span.events
-            ],
-            "scope": _SCOPE,
-        }
-    for evaluation in trial.evaluations:
-        yield {
-            "type": "event",
-            "event_name": EVALUATION,
-            "trace_id": evaluation.trace_id,
-            "span_id": evaluation.span_id,
-            "timestamp": evaluation.time,
-            "attributes": evaluation.attributes,
-            "scope": _SCOPE,
-        }
-
-
-def traces_of(pack: Pack, spans: list[Span]) -> dict[str, Any]:
-    """Encode spans as an `ExportTraceServiceRequest`."""
-    scope = {"scope": _SCOPE, "schemaUrl": SCHEMA_URL, "spans": [_span(span) for span in spans]}
-    return {"resourceSpans": [{"resource": _resource(pack), "scopeSpans": [scope], "schemaUrl": SCHEMA_URL}]}
-
-
-def logs_of(pack: Pack, evaluations: list[Evaluation]) -> dict[str, Any]:
-    """Encode verdicts as an `ExportLogsServiceRequest`."""
-    records = [
-        {
-            "timeUnixNano": str(evaluation.time),
-            "observedTimeUnixNano": str(evaluation.time),
-            "severityNumber": _INFO,
-            "eventName": EVALUATION,
-            "attributes": attributes(evaluation.attributes),
-            "traceId": evaluation.trace_id,
-            "spanId": evaluation.span_id,
-        }
-        for evaluation in evaluations
-    ]
-    scope = {"scope": _SCOPE, "schemaUrl": SCHEMA_URL, "logRecords": records}
-    return {"resourceLogs": [{"resource": _resource(pack), "scopeLogs": [scope], "schemaUrl": SCHEMA_URL}]}
-
-
-def _resource(pack: Pack) -> dict[str, Any]:
+def otlp_requests(pack: Pack, rows: list[Row]) -> list[dict[str, Any]]:
+    """Encode a trial as an `ExportTraceServiceRequest` and an `ExportLogsServiceRequest`."""
     of_run = {"agent_eval.run_id": pack.config.run_id, "agent_eval.dataset_id": pack.config.dataset_id}
     program = {"service.name": "agent-eval", "service.version": __version__}
-    return {"attributes": attributes({**program, **of_run})}
+    resource = {"attributes": attributes({**program, **of_run})}
+    about = {"scope": SCOPE, "schemaUrl": SCHEMA_URL}
+    spans = {**about, "spans": [_span(row) for row in rows if row["type"] == "span"]}
+    records = {**about, "logRecords": [_log_record(row) for row in rows if row["type"] == "event"]}
+    return [
+        {"resourceSpans": [{"resource": resource, "scopeSpans": [spans], "schemaUrl": SCHEMA_URL}]},
+        {"resourceLogs": [{"resource": resource, "scopeLogs": [records], "schemaUrl": SCHEMA_URL}]},
+    ]
 
 
-def _span(span: Span) -> dict[str, Any]:
-    status: dict[str, Any] = {"code": _STATUS[span.status]}
-    if span.problem is not None:
-        status["message"] = span.problem
+def _log_record(row: Row) -> dict[str, Any]:
     return {
-        "traceId": span.trace_id,
-        "spanId": span.span_id,
-        **({} if span.parent_span_id is None else {"parentSpanId": span.parent_span_id}),
-        "name": span.name,
-        "kind": _KINDS[span.kind],
-        "startTimeUnixNano": str(span.start),
-        "endTimeUnixNano": str(span.end),
-        "attributes": attributes(span.attributes),
+        "timeUnixNano": str(row["timestamp"]),
+        "observedTimeUnixNano": str(row["timestamp"]),
+        "severityNumber": _INFO,
+        "eventName": row["event_name"],
+        "attributes": attributes(row["attributes"]),
+        "traceId": row["trace_id"],
+        "spanId": row["span_id"],
+    }
+
+
+def _span(row: Row) -> dict[str, Any]:
+    parent, events = row["parent_span_id"], row["span_events"]
+    return {
+        "traceId": row["trace_id"],
+        "spanId": row["span_id"],
+        **({} if parent is None else {"parentSpanId": parent}),
+        "name": row["name"],
+        "kind": _KINDS[row["kind"]],
+        "startTimeUnixNano": str(row["start_time"]),
+        "endTimeUnixNano": str(row["end_time"]),
+        "attributes": attributes(row["attributes"]),
         "events": [
-            {"timeUnixNano": str(event.time), "name": event.name, "attributes": attributes(event.attributes)}
-            for event in span.events
+            {
+                "timeUnixNano": str(event["timestamp"]),
+                "name": event["event_name"],
+                "attributes": attributes(event["attributes"]),
+            }
+            for event in events
         ],
-        "status": status,
+        "status": {**row["status"], "code": _STATUS[row["status"]["code"]]},
     }
 
 

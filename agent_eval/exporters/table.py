@@ -10,8 +10,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 
+from agent_eval.comparison.facts import trials_of
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.trials import shard_name, trials_of
 from agent_eval.storage.json import dumps
 
 COLUMNS = (
@@ -38,7 +38,7 @@ def csv_lines(pack: Pack) -> Iterator[str]:
     }
     for index, case in zip(pack.index(), pack.results(), strict=True):
         trials = trials_of(case)
-        for number, trial in trials:
+        for number, trial in enumerate(trials):
             of_trial = {
                 **of_run,
                 **{f"case_{name}": index[name] for name in _OF_CASE},  # type: ignore[literal-required]
@@ -55,6 +55,14 @@ def csv_lines(pack: Pack) -> Iterator[str]:
                     "evidence": dumps(verdict["evidence"]).decode() if verdict["evidence"] else None,
                 }
                 yield _line({**verdict, **of_trial, **evidence})
+
+
+def shard_name(pack: Pack) -> str | None:
+    """Name the part of the suite that the pack holds, such as `3/8`; None if it holds all of it."""
+    shard = pack.config.execution_config.shard
+    if shard is None:
+        return None
+    return str(shard.number) if shard.count is None else f"{shard.number}/{shard.count}"
 
 
 def _line(values: Mapping[str, object]) -> str:

@@ -93,7 +93,15 @@ def answer(question: Question, record: Reruns | None) -> Answer:
         suite: SuiteState | None = "worse" if recorded_chance(pairs) <= ALPHA else "not-worse"
         suite = suite if pairs else None
     else:
-        _refuse_contradictions(record)
+        why = "has more rounds than are run" if len(record.rounds) > ROUNDS else None
+        for rows, most in ((record.safety, PAIRS + 1), (_reruns(record), PAIRS)):
+            if any(len(side) > most for row in rows for side in (row.change, row.base)):
+                why = "has more reruns of a case than are made"
+            if len({row.case_id for row in rows}) < len(rows):
+                why = "has a case twice"
+        if why is not None:
+            remedy = "Give it as the job wrote it; it is never edited by hand."
+            raise InvalidInput(f"the record of reruns {why}", remedy=remedy)
         order = [] if record.agent_unchanged else question.order
         asked = {row.case_id for row in _reruns(record)}
         ends, suite = _of_reruns(question, record, order), _of_suite(question, record)
@@ -158,19 +166,6 @@ def _of_recorded(question: Question) -> _Ends:
         elif case.is_reliable and not case.now.passed and name not in ends.broken:
             ends.open[name] = "recorded"
     return ends._replace(broken=ends.broken - ends.on_main)
-
-
-def _refuse_contradictions(record: Reruns) -> None:
-    """Refuse a record of more than the procedure runs, as one that was not made by it."""
-    why = "has more rounds than are run" if len(record.rounds) > ROUNDS else None
-    for rows, most in ((record.safety, PAIRS + 1), (_reruns(record), PAIRS)):
-        if any(len(side) > most for row in rows for side in (row.change, row.base)):
-            why = "has more reruns of a case than are made"
-        if len({row.case_id for row in rows}) < len(rows):
-            why = "has a case twice"
-    if why is not None:
-        remedy = "Give it as the job wrote it; it is never edited by hand."
-        raise InvalidInput(f"the record of reruns {why}", remedy=remedy)
 
 
 def _reruns(record: Reruns) -> list[CaseReruns]:
@@ -251,7 +246,6 @@ def _base_runs(record: Reruns) -> bool:
 
 
 def _why_open(case: Case, record: Reruns) -> OpenReason | None:
-    """Why a case that is due is not settled; None where it is."""
     if record.altered and not case.change.passed:
         return "altered"
     if case.unjudged:

@@ -93,8 +93,19 @@ class Facts:
         """Sentences of everything that fails."""
         broken, counts = self.answer.broken, ("max_regressed_cases", "max_new_hard_fail_cases")
         is_said = len(broken) > self.question.max_regressed
+        unsafe = sorted(self.answer.unsafe)
+        violating = sorted({case_id for case_id, _ in unsafe})
+        if len(violating) > BUDGET:
+            judges = listed(sorted({judge_id for _, judge_id in unsafe}))
+            violated = [say("safety-many", len(violating), judge=judges, cases=listed(violating))]
+        else:
+            violated = [
+                _violated(self, *place, is_at_once=self.question.violations[place].at_once)
+                for place in unsafe
+            ]
         return [
-            *_unsafe(self),
+            *violated,
+            *(_violated_by_main(self.redefined, *place) for place in self.redefined.unsafe),
             *([_broke(self)] if is_said else []),
             *([self.suite.reason] if self.suite is not None and self.suite.answer == "worse" else []),
             # What broke is said; two of the rules count it.
@@ -109,13 +120,32 @@ class Facts:
 
     @cached_property
     def open(self) -> list[str]:
-        """Sentences of everything that is not settled."""
+        """Sentences of everything that is not settled; of cases one for each reason, as in the table."""
+        safety = []
+        for case_id, judge_id in sorted(self.answer.open_safety):
+            trials = [trial for row in self.reruns.safety if row.case_id == case_id for trial in row.change]
+            untold = [trial.reason for trial in trials if judge_id in trial.unjudged]
+            key = "safety-open" if untold else "safety-not-rerun"
+            why = _reason(untold[-1]) if untold else _why_cut(self)
+            safety.append(say(key, judge=quoted(judge_id), case=quoted(case_id), why=why))
+        redefined = self.redefined
+        only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
+        by_main = [say("only-by-change", len(only), cases=listed(only))] if only else []
+        states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
+        for state, key in states.items():
+            for does, is_removed in (("removes", True), ("alters", False)):
+                if names := redefined.named(state, removed=is_removed):
+                    by_main.append(say(key, len(names), cases=listed(names), does=does))
+        by_key: dict[str, list[str]] = {}
+        for name in self.answer.open:
+            by_key.setdefault(_key_of_open(self, name), []).append(name)
         return [
             *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
             *([] if self.question.cases else [say("nothing-left")]),
-            *_redefined(self.redefined),
-            *_open_safety(self),
-            *_open_cases(self),
+            *by_main,
+            *([say("more-help")] if redefined.more_help else []),
+            *safety,
+            *(_open_sentence(self, by_key[key]) for key in SENTENCES if key in by_key),
             *([self.suite.reason] if self.suite is not None and self.suite.answer == "open" else []),
             *(figure.reason for figure in self.figures if figure.answer == "open"),
             *([self.release.reason] if self.release is not None and self.release.answer == "open" else []),
@@ -225,18 +255,6 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _unsafe(facts: Facts) -> list[str]:
-    redefined, violations = facts.redefined, facts.question.violations
-    unsafe = sorted(facts.answer.unsafe)
-    cases = sorted({case_id for case_id, _ in unsafe})
-    if len(cases) > BUDGET:
-        judges = listed(sorted({judge_id for _, judge_id in unsafe}))
-        sentences = [say("safety-many", len(cases), judge=judges, cases=listed(cases))]
-    else:
-        sentences = [_violated(facts, *place, is_at_once=violations[place].at_once) for place in unsafe]
-    return sentences + [_violated_by_main(redefined, *place) for place in redefined.unsafe]
-
-
 def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = False) -> str:
     trials, violations = violation_trials(facts.reruns, case_id, judge_id)
     key = "safety-again" if trials and not is_at_once else "safety"
@@ -270,45 +288,12 @@ def _broke(facts: Facts) -> str:
     return say("broke", len(names), cases=each + (", …" if len(names) > NAMED else ""))
 
 
-def _redefined(redefined: Redefined) -> list[str]:
-    sentences = []
-    only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
-    if only:
-        sentences.append(say("only-by-change", len(only), cases=listed(only)))
-    states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
-    for state, key in states.items():
-        for does, is_removed in (("removes", True), ("alters", False)):
-            if names := redefined.named(state, removed=is_removed):
-                sentences.append(say(key, len(names), cases=listed(names), does=does))
-    return [*sentences, say("more-help")] if redefined.more_help else sentences
-
-
-def _open_safety(facts: Facts) -> list[str]:
-    sentences = []
-    for case_id, judge_id in sorted(facts.answer.open_safety):
-        trials = [trial for row in facts.reruns.safety if row.case_id == case_id for trial in row.change]
-        untold = [trial.reason for trial in trials if judge_id in trial.unjudged]
-        key = "safety-open" if untold else "safety-not-rerun"
-        why = _reason(untold[-1]) if untold else _why_cut(facts)
-        sentences.append(say(key, judge=quoted(judge_id), case=quoted(case_id), why=why))
-    return sentences
-
-
 def _reason(reason: str) -> str:
     return one_line(reason, limit=200).rstrip(".") or "it gave no reason"
 
 
 def _why_cut(facts: Facts) -> str:
-    """Why reruns are missing, as a clause."""
     return "; ".join(facts.reruns.altered.values()) or facts.reruns.cut or "it was not run again"
-
-
-def _open_cases(facts: Facts) -> list[str]:
-    """A sentence for each reason that cases are open, in the order of the table."""
-    by_key: dict[str, list[str]] = {}
-    for name in facts.answer.open:
-        by_key.setdefault(_key_of_open(facts, name), []).append(name)
-    return [_open_sentence(facts, by_key[key]) for key in SENTENCES if key in by_key]
 
 
 def _key_of_open(facts: Facts, name: str) -> str:
@@ -319,9 +304,8 @@ def _key_of_open(facts: Facts, name: str) -> str:
 
 
 def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
-    """Say of cases that are open for one reason why they are."""
     key, reruns, number = _key_of_open(facts, names[0]), facts.reruns, len(names)
-    why, judge, case = _why_cut(facts), "", quoted(names[0])
+    why, judge = _why_cut(facts), ""
     if key == "unjudged":
         rows = [row for row in (*reruns.cases, *reruns.late) if row.case_id == names[0]]
         trials = [trial for row in rows for trial in (*row.change, *row.base)]
@@ -338,7 +322,7 @@ def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
         key,
         number,
         cases=listed(names),
-        case=case,
+        case=quoted(names[0]),
         judge=judge,
         why=why,
         base=f"{base.passed} of {base.trials}",
@@ -350,27 +334,23 @@ def _open_sentence(facts: Facts, names: Sequence[str]) -> str:
 
 def judged_cases(facts: Facts) -> list[JudgedCase]:
     """List the cases that newly fail, those that block first, in the order in which they were run again."""
-    order = facts.question.order
-    names = [] if facts.reruns.agent_unchanged else [*order, *sorted(facts.answer.broken.difference(order))]
-    return sorted((_judged_case(name, facts) for name in names), key=lambda case: _CASES.index(case.answer))
-
-
-def _judged_case(name: str, facts: Facts) -> JudgedCase:
-    answer, case, newest = facts.answer, facts.case(name), facts.material.counts.newest
-    groups = zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False)
-    kind = next((kind for kind, group in groups if name in group), "not-rerun")
-    was_rerun = bool(case.change.trials or case.base.trials)
-    if kind == "open":
-        reason = _open_sentence(facts, [name])
-    else:
-        key = "passed-again" if case.change.passed else "flaky"
-        if kind == "broke":
+    order, answer, newest = facts.question.order, facts.answer, facts.material.counts.newest
+    names = [] if facts.reruns.agent_unchanged else [*order, *sorted(answer.broken.difference(order))]
+    groups = dict(zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False))
+    judged = []
+    for name in names:
+        case = facts.case(name)
+        kind = next((kind for kind, group in groups.items() if name in group), "not-rerun")
+        if kind == "broke" and facts.question.may_rerun:
             key = "case-broke-alone" if case.alone else "case-broke"
-            key = key if facts.question.may_rerun else "case-flipped"
+        elif kind == "broke":
+            key = "case-flipped"
         elif kind == "fails-on-main":
             key = "on-main"
         elif kind == "not-rerun" or not facts.question.may_rerun:
             key = "case-not-rerun"
+        else:
+            key = "passed-again" if case.change.passed else "flaky"
         reason = say(
             key,
             cases=quoted(name),
@@ -381,17 +361,21 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
             counts=f"{case.main} passed",
             run=f" (run {newest.run.run_id})" if newest is not None else "",
         )
-    return JudgedCase(
-        case_id=name,
-        answer=kind,
-        on_main=_counts(case.main),
-        first=_counts(case.now),
-        change=_counts(case.change) if was_rerun else None,
-        base=_counts(case.base) if was_rerun and not case.alone else None,
-        steady=case.is_steady,
-        p_value=case.p_value if case.p_value < 1 else None,
-        reason=reason,
-    )
+        was_rerun = bool(case.change.trials or case.base.trials)
+        judged.append(
+            JudgedCase(
+                case_id=name,
+                answer=kind,
+                on_main=_counts(case.main),
+                first=_counts(case.now),
+                change=_counts(case.change) if was_rerun else None,
+                base=_counts(case.base) if was_rerun and not case.alone else None,
+                steady=case.is_steady,
+                p_value=case.p_value if case.p_value < 1 else None,
+                reason=_open_sentence(facts, [name]) if kind == "open" else reason,
+            )
+        )
+    return sorted(judged, key=lambda case: _CASES.index(case.answer))
 
 
 def safety_findings(facts: Facts) -> list[SafetyFinding]:

@@ -337,7 +337,6 @@ def figure_changes(
 
 
 def _tests(counts: Counts) -> dict[Figure, _Test]:
-    """Test each figure of the run against that of its baseline, where enough cases have it in both."""
     baseline = counts.baseline or next(iter(counts.runs), None)
     before = baseline.cases if baseline is not None else {}
     pairs = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.config.gone import gone_policy_key
+from agent_eval.config.gone import POLICY_KEYS
 from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
@@ -27,8 +27,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
     a value is out of range.
     """
     known = list(GatePolicy.model_fields)
-    for name, value in values.items():
-        if (instead := gone_policy_key(str(name), value)) is not None:
+    for name in values:
+        if (instead := POLICY_KEYS.get(str(name))) is not None:
             raise InvalidInput(f"{source}: {name} is gone", remedy=instead, file=source, field=str(name))
         if name not in known:
             like = nearest(str(name), known, 0.6)

@@ -32,8 +32,8 @@ What formats share:
   together.
 * `catalog.py` lists the formats, and those that are known and refused.
 * `known_fields.py` has by format the fields that its objects have; others are said.
-* `shapes.py` and `unread.py` are the net below all: what looks like a call, a result or an answer and is in
-  no event is lost, and the case says so.
+* `shapes.py` and the end of `assembly.py` are the net below all: what looks like a call, a result or an
+  answer and is in no event is lost, and the case says so.
 * `diagnostics.py`: whatever a format does not take over, it reports, with record, field and reason.
 
 Calls and results are paired by `call_id`; without ids, by tool and order (`contracts.trace.pair_calls`). A

@@ -16,9 +16,10 @@ from agent_eval.importers.provider_format import Exchange, ProviderFormat, excha
 from agent_eval.importers.streams import EventStream, anthropic_message_of, first_event, is_event_stream
 
 _BATCH_RESULTS = ("succeeded", "errored", "canceled", "expired")
-_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"}) | {
-    *("tool_result", "thinking", "redacted_thinking", "mcp_tool_result")
-}
+_BLOCKS = frozenset(
+    {"tool_use", "server_tool_use", "mcp_tool_use", "tool_result", "thinking", "redacted_thinking"}
+)
+"""Blocks that only Anthropic has, beside results of its own tools."""
 
 
 class Anthropic(ProviderFormat):
@@ -31,7 +32,7 @@ class Anthropic(ProviderFormat):
     @override
     def detect(self, value: Any) -> Match | None:
         if isinstance(value, list):
-            return Match(0.8, "message list") if is_anthropic_messages(value) else None
+            return Match(0.8, "message list") if _is_anthropic_messages(value) else None
         fields = mapping(value)
         if mapping(fields.get("result")).get("type") in _BATCH_RESULTS and "custom_id" in fields:
             return Match(0.95, "batch")
@@ -43,7 +44,16 @@ class Anthropic(ProviderFormat):
         if is_event_stream(answer):
             begins = mapping(first_event(answer)).get("type") == "message_start"
             return Match(0.95, "stream") if begins else None
-        return _match_of_body(fields) if exchange is None else _match_of_exchange(exchange)
+        if exchange is None:
+            return _match_of_body(fields)
+        body, request = mapping(exchange.response), mapping(exchange.request)
+        if body.get("type") == "error" and "messages" in request:
+            return Match(0.9, "messages")
+        if "/count_tokens" in exchange.url or (set(body) == {"input_tokens"} and "messages" in request):
+            return Match(0.9, "count_tokens")
+        if exchange.has_no_answer and exchange.asks_anthropic and isinstance(request.get("messages"), list):
+            return Match(0.85, "messages")
+        return _match_of_body(body) if "content" in body else None
 
     @override
     def exchange(self, value: Any) -> Exchange:
@@ -90,26 +100,13 @@ class Anthropic(ProviderFormat):
         return [message_of(others + events)]
 
 
-def is_anthropic_messages(value: Any) -> bool:
-    """Whether this is a list of messages with at least one block that only Anthropic has."""
-    if not isinstance(value, list) or not value:
-        return False
-    messages = [mapping(message) for message in value[:50]]
+def _is_anthropic_messages(value: Any) -> bool:
+    """Whether this is a list of messages of which a block is Anthropic's alone."""
+    messages = [mapping(message) for message in items(value)[:50]]
     if not all(message.get("role") in ("user", "assistant") for message in messages):
         return False
     kinds = [mapping(block).get("type") for message in messages for block in items(message.get("content"))]
     return any(isinstance(kind, str) and (kind in _BLOCKS or kind.endswith("_tool_result")) for kind in kinds)
-
-
-def _match_of_exchange(exchange: Exchange) -> Match | None:
-    body, request = mapping(exchange.response), mapping(exchange.request)
-    if body.get("type") == "error" and "messages" in request:
-        return Match(0.9, "messages")
-    if "/count_tokens" in exchange.url or (set(body) == {"input_tokens"} and "messages" in request):
-        return Match(0.9, "count_tokens")
-    if exchange.has_no_answer and exchange.asks_anthropic and isinstance(request.get("messages"), list):
-        return Match(0.85, "messages")
-    return _match_of_body(body) if "content" in body else None
 
 
 def _match_of_body(value: Mapping[str, Any]) -> Match | None:
@@ -119,4 +116,4 @@ def _match_of_body(value: Mapping[str, Any]) -> Match | None:
         return Match(0.95, "messages") if own and "status" not in value else None
     messages = value.get("messages")
     is_asked = isinstance(messages, list) and Exchange(value, None).asks_anthropic
-    return Match(0.85, "message list") if is_asked or is_anthropic_messages(messages) else None
+    return Match(0.85, "message list") if is_asked or _is_anthropic_messages(messages) else None

@@ -130,7 +130,7 @@ def _message(fields: Mapping[str, Any], reader: MessageReader) -> Message:
     elif kind == "MemoryQueryEvent":
         events = [make.event("agent", "state", output={"memory": content})]
     elif kind not in _SAYS_NOTHING:
-        reader.unknown(f"message of type {kind!r}"[:200])
+        reader.diagnostics.unknown(reader.place, f"message of type {kind!r}"[:200])
     make.mark(events, agent=source, ts=make.timestamp_of(fields.get("created_at")))
     if events and (tokens := usage_in(fields.get("models_usage"))):
         events[-1]["usage"] = tokens

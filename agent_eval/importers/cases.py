@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -108,29 +109,16 @@ def _asked(conversation: Conversation) -> dict[str, Any]:
         return asked | ({"turns": turns} if len(turns) > 1 or (turns and set(turns[0]) > {"input"}) else {})
     if conversation.input is not None:
         return {"input": conversation.input}
-    inputs = list(inputs_of(conversation.events))
+    inputs: list[Any] = []
+    for key, row in groupby(conversation.events, key=lambda fields: (fields["actor"], fields["type"])):
+        if key == ("user", "message"):  # messages of the user in a row are one turn
+            messages = [fields.get("input", fields.get("parts")) for fields in row]
+            if len(messages) > 1 and all(isinstance(message, str) for message in messages):
+                messages = ["\n\n".join(map(str, messages))]
+            inputs.append(messages[0] if len(messages) == 1 else messages)
     if len(inputs) > 1:
         return {"input": inputs[0], "turns": [{"input": value} for value in inputs]}
     return {"input": inputs[0] if inputs else None}
-
-
-def inputs_of(events: Sequence[EventFields]) -> Iterator[Any]:
-    """Yield what the user says in each turn; messages in a row are one turn."""
-    row: list[Any] = []
-    for fields in events:
-        if fields["actor"] == "user" and fields["type"] == "message":
-            row.append(fields.get("input", fields.get("parts")))
-        elif row:
-            yield _as_one(row)
-            row = []
-    if row:
-        yield _as_one(row)
-
-
-def _as_one(messages: list[Any]) -> Any:
-    if len(messages) == 1:
-        return messages[0]
-    return "\n\n".join(messages) if all(isinstance(text, str) for text in messages) else messages
 
 
 def finished(

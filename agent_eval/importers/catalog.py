@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -79,21 +80,23 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         "agent-eval's own case", "case_id", "it is in a suite already: `agent-eval run --suite FILE`"
     ),
+    Unsupported(
+        "a stream of Assistants",
+        "",
+        "export the thread's messages, runs and run steps",
+        lambda stream: isinstance(stream, str) and stream.startswith("event: thread."),
+    ),
 )
 
 
 def unsupported(value: Any) -> str | None:
     """Say of which known format a record is, and what to do instead; None where it is of none."""
-    if isinstance(value, str):
-        row = _ASSISTANTS if value.startswith("event: thread.") else None
-    else:
-        record = mapping(next(iter(items(value)), value))
-        rows = (row for row in UNSUPPORTED if record.keys() >= set(row.fields.split()))
-        row = next((row for row in rows if row.test(record)), None)
-    return None if row is None else f"it looks like {row.name}, which cannot be imported: {row.instead}"
-
-
-_ASSISTANTS = Unsupported("a stream of Assistants", "", "export the thread's messages, runs and run steps")
+    record = value if isinstance(value, str) else mapping(next(iter(items(value)), value))
+    for row in UNSUPPORTED:
+        with suppress(TypeError, AttributeError, LookupError):  # a record that breaks a test is of none
+            if set(row.fields.split()) <= set(mapping(record)) and row.test(record):
+                return f"it looks like {row.name}, which cannot be imported: {row.instead}"
+    return None
 
 
 AUTO = "auto"
@@ -151,11 +154,6 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "promptfoo", "agent_eval.importers.benchmarks:Promptfoo"),
     Entry("transcript", "agentdojo", "agent_eval.importers.benchmarks:AgentDojo"),
 )
-
-
-def names_of(family: Family) -> tuple[str, ...]:
-    """Return the names of a family's formats, after `auto`."""
-    return (AUTO, *(entry.name for entry in FORMATS if entry.family == family))
 
 
 def family_of(name: str, family: Family | None = None) -> Family:

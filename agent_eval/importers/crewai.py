@@ -13,15 +13,7 @@ from agent_eval.importers.events import EventFields, items, mapping, seconds_of,
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import (
-    AGENT_NAME,
-    INPUTS,
-    KIND,
-    OUTPUTS,
-    SpanFields,
-    model_attributes,
-    span_fields,
-)
+from agent_eval.importers.span_records import AGENT_NAME, SpanFields, of_model, of_tool, span_fields
 from agent_eval.importers.span_tree import SpanTree
 
 _FAILED = "Error executing tool: "
@@ -99,26 +91,21 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
         asked, answered = text(task.get("description")), text(task.get("raw"))
         made = [make.user_message(asked)] if asked else []
         return [*made, make.agent_message(answered, agent_name=agent)] if answered else made
-    events: list[EventFields] = []
-    for number, message in enumerate(messages):
-        events += MessageReader(place, diagnostics).events(message, f"messages[{number}]")
+    events = MessageReader(place, diagnostics).events_of(messages, "messages")
     make.mark(events, agent=agent)
     failures = [mapping(failure) for failure in items(task.get("tool_failures"))]
     for fields in events:
         output = fields.get("output")
         if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(_FAILED):
             # What is recorded of a failure is more than the text says; each failure is of one result.
-            words = output.removeprefix(_FAILED)
-            same = (
-                failure
-                for failure in failures
-                if failure.get("tool_name") == fields.get("tool")
-                and mapping(failure.get("failure")).get("message") == words
-            )
-            if (recorded := next(same, None)) is not None:
-                failures.remove(recorded)
-            fields["error"] = words if recorded is None else dict(recorded["failure"])
-            del fields["output"]
+            words = fields.pop("output").removeprefix(_FAILED)
+            fields["error"] = words
+            for failure in failures:
+                recorded = mapping(failure.get("failure"))
+                if failure.get("tool_name") == fields.get("tool") and recorded.get("message") == words:
+                    failures.remove(failure)
+                    fields["error"] = dict(recorded)
+                    break
     return events
 
 
@@ -167,15 +154,11 @@ def _model_span(row: Mapping[str, Any], start: Mapping[str, Any]) -> SpanFields:
     response = row.get("response")
     said_or_called = {"tool_calls": response} if isinstance(response, list) else {"content": response}
     message = {"role": "assistant", "content": None, **said_or_called}
-    usage = mapping(row.get("usage"))
-    attributes = {
-        KIND: "LLM",
-        AGENT_NAME: text(row.get("agent_role")),
-        INPUTS: {"messages": _unquoted(start.get("messages") or row.get("messages"))},
-        OUTPUTS: None if response is None else {"choices": [{"message": message}]},
-        "gen_ai.response.id": text(row.get("response_id")),
-        **model_attributes(usage, model=row.get("model"), reason=row.get("finish_reason")),
-    }
+    asked = {"messages": _unquoted(start.get("messages") or row.get("messages"))}
+    answer = None if response is None else {"choices": [{"message": message}]}
+    attributes = of_model(asked, answer, row.get("usage"), row.get("model"), row.get("finish_reason"))
+    attributes[AGENT_NAME] = text(row.get("agent_role"))
+    attributes["gen_ai.response.id"] = text(row.get("response_id"))
     times = (start.get("timestamp"), row.get("timestamp"))
     return span_fields("llm", (None, row.get("event_id"), None), times, attributes, row.get("error"))
 
@@ -195,12 +178,8 @@ def _unquoted(messages: Any) -> Any:
 
 
 def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanFields:
-    attributes = {
-        KIND: "TOOL",
-        AGENT_NAME: text(start.get("agent_role")),
-        "gen_ai.tool.name": start.get("tool_name"),
-        INPUTS: start.get("tool_args"),
-    }
+    attributes = of_tool(start.get("tool_name"), start.get("tool_args"))
+    attributes[AGENT_NAME] = text(start.get("agent_role"))
     done = mapping(end)
     if "output" in done:
         attributes["gen_ai.tool.call.result"] = done["output"]

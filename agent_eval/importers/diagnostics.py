@@ -23,6 +23,8 @@ class Severity(StrEnum):
     """Something that explains the result, such as records that repeat each other."""
 
 
+_LOSSES = (Severity.LOST, Severity.UNKNOWN)
+
 _MOST = 10_000
 """Diagnostics that are kept; all are counted."""
 
@@ -36,7 +38,7 @@ class Diagnostic(NamedTuple):
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the diagnostic as `--diagnostics-out` writes it."""
+        """Return the diagnostic as an import writes it beside the suite."""
         return {**self._asdict(), "severity": str(self.severity)}
 
 
@@ -57,20 +59,17 @@ class Diagnostics:
         """Number of diagnostics by severity, without zeros."""
         return {str(severity): self._counts[severity] for severity in Severity if self._counts[severity]}
 
-    def lost(self, record: str, field: str, reason: str) -> None:
-        """Report content that the suite will not have.
+    @property
+    def has_losses(self) -> bool:
+        """Whether there is a diagnostic that a strict import refuses."""
+        return any(self._counts[severity] for severity in _LOSSES)
 
-        Raises:
-            InvalidInput: The import is strict.
-        """
+    def lost(self, record: str, field: str, reason: str) -> None:
+        """Report content that the suite will not have; refused if the import is strict."""
         self.add(Diagnostic(Severity.LOST, record, field, reason))
 
     def unknown(self, record: str, field: str) -> None:
-        """Report a field that the format does not define, and whose content the suite will not have.
-
-        Raises:
-            InvalidInput: The import is strict.
-        """
+        """Report a field that the format does not define, and the suite leaves out; refused if strict."""
         self.add(Diagnostic(Severity.UNKNOWN, record, field, "is not a field of this format; left out"))
 
     def changed(self, record: str, field: str, reason: str) -> None:
@@ -91,7 +90,7 @@ class Diagnostics:
         if len(self.entries) < _MOST:
             texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
             self.entries.append(Diagnostic(diagnostic.severity, *map(self._redacted, texts)))
-        if self.strict and diagnostic.severity in (Severity.LOST, Severity.UNKNOWN):
+        if self.strict and diagnostic.severity in _LOSSES:
             raise InvalidInput(
                 f"{diagnostic.record}: {diagnostic.field or 'record'}: {diagnostic.reason}",
                 remedy="Correct the export, or import without --strict and read the diagnostics.",

@@ -258,26 +258,23 @@ class DialogueFormat(Format):
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        if len(parts) == 1:
-            place, payload = parts[0].place, parts[0].payload
-            return [_single(place, _turn_of(turn)) for turn in payload]
         turns = [(part.place, _turn_of(turn)) for part in parts for turn in part.payload]
-        return [_conversation(turns, diagnostics)] if turns else []
-
-
-def _single(place: str, turn: Turn) -> Conversation:
-    """Make a conversation of one turn: it repeats nothing that is there already."""
-    before = [fields for message in turn.history for fields in message.events]
-    answer = turn.answer.events if turn.answer is not None else []
-    return Conversation(
-        before + answer,
-        id=turn.id,
-        aliases=turn.aliases,
-        expected_output=turn.expected_output,
-        metadata=turn.metadata,
-        trials=[[dict(fields) for fields in before] + other.events for other in turn.alternatives],
-        records=[place],
-    )
+        if len(parts) > 1:
+            return [_conversation(turns, diagnostics)] if turns else []
+        conversations = []
+        for place, turn in turns:  # each a conversation, which repeats nothing that is there already
+            before = [fields for message in turn.history for fields in message.events]
+            made = Conversation(
+                before + (turn.answer.events if turn.answer is not None else []),
+                id=turn.id,
+                aliases=turn.aliases,
+                expected_output=turn.expected_output,
+                metadata=turn.metadata,
+                trials=[[dict(fields) for fields in before] + other.events for other in turn.alternatives],
+                records=[place],
+            )
+            conversations.append(made)
+        return conversations
 
 
 def _conversation(turns: Sequence[tuple[str, Turn]], diagnostics: Diagnostics) -> Conversation:

@@ -46,9 +46,11 @@ def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> C
     steps = [fields for fields, _ in by_kind["thread.run.step"]]
     runs = {text(fields.get("id")): fields for fields, _ in by_kind["thread.run"]}
     timed = [_message(fields, steps, runs, place, diagnostics) for fields, place in by_kind["thread.message"]]
-    for fields, place in by_kind["thread.run.step"]:
-        if fields.get("type") != "message_creation":
-            timed.append(_step(fields, runs, place, diagnostics))
+    timed += [
+        _step(fields, runs, place, diagnostics)
+        for fields, place in by_kind["thread.run.step"]
+        if fields.get("type") != "message_creation"
+    ]
     with_steps = {text(step.get("run_id")) for step in steps if mapping(step.get("usage"))}
     timed += [_run(run, has_steps=run_id in with_steps) for run_id, run in runs.items()]
     timed.sort(key=lambda step: step[:2])
@@ -145,13 +147,9 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
     if output is None and error is None and step.get("status") != "completed":
         return [made]
     recorded = False if output is None and error is None else None
-    about = {
-        "ran_on": ran_on,
-        "ts": make.timestamp_of(ended),
-        "latency_ms": took,
-        "content_recorded": recorded,
-    }
-    return [made, make.tool_result(output, call.get("id"), tool=name, error=error, **about)]
+    about = {"ran_on": ran_on, "ts": make.timestamp_of(ended), "content_recorded": recorded}
+    result = make.tool_result(output, call.get("id"), tool=name, error=error, latency_ms=took, **about)
+    return [made, result]
 
 
 def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from typing_extensions import override
@@ -17,12 +18,11 @@ from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import (
     AGENT_NAME,
-    INPUTS,
-    KIND,
     OUTPUTS,
     SESSION,
     SpanFields,
-    model_attributes,
+    of_model,
+    of_tool,
     span_fields,
 )
 from agent_eval.importers.span_tree import SpanTree
@@ -126,7 +126,6 @@ def _is_update(value: Mapping[str, Any]) -> bool:
 
 
 def _is_run(value: Any) -> bool:
-    """Whether a value is a run."""
     run = mapping(value)
     return isinstance(run.get("run_type"), str) and "id" in run and ("inputs" in run or "outputs" in run)
 
@@ -169,10 +168,13 @@ class _StreamReader:
         return MessageReader(place, self._diagnostics)
 
     def conversation(self) -> Conversation:
-        for message in self._chunks.messages():
-            self._dialogue.add(self._reader("").message(message, "chunks"))
+        self._end_chunks("")
         about = {"state": self._state} if self._state else {}
         return Conversation(self._dialogue.events, id=self._thread, metadata=about)
+
+    def _end_chunks(self, place: str) -> None:
+        for message in self._chunks.messages():
+            self._dialogue.add(self._reader(place).message(message, "chunks"))
 
     def _keep(self, channels: Any) -> Any:
         """Keep the last value of each channel of a state, which authors name; return that of its messages."""
@@ -187,7 +189,12 @@ class _StreamReader:
             inner = LangGraph().detect(value[-1])
             self.add("values" if inner is None else inner.variant, value[-1], place)
         elif variant == "chunk":
-            self._add_chunk(value, place)
+            self._thread = self._thread or text(mapping(value[1]).get("thread_id"))
+            if is_chunk(value[0]):
+                self._chunks.add(value[0])
+            else:
+                self._end_chunks(place)
+                self._dialogue.add(self._reader(place).message(value[0], "messages"))
         elif variant in ("messages", "message"):
             self._history(value if isinstance(value, list) else [value], place)
         elif variant == "updates":
@@ -215,16 +222,6 @@ class _StreamReader:
         else:
             for message in read:
                 self._dialogue.add(message)
-
-    def _add_chunk(self, value: Any, place: str) -> None:
-        message, metadata = value[0], mapping(value[1])
-        self._thread = self._thread or text(metadata.get("thread_id"))
-        if is_chunk(message):
-            self._chunks.add(message)
-            return
-        for whole in self._chunks.messages():
-            self._dialogue.add(self._reader(place).message(whole, "chunks"))
-        self._dialogue.add(self._reader(place).message(message, "messages"))
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
@@ -311,7 +308,6 @@ def _thread_of(run: Mapping[str, Any]) -> str | None:
 
 
 def _trace_of(run: Mapping[str, Any]) -> str | None:
-    """Return the id of a run's trace."""
     return text(run.get("trace_id")) or text(run.get("id"))
 
 
@@ -326,23 +322,24 @@ def _span(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> Spa
     inputs, outputs = mapping(run.get("inputs")), run.get("outputs")
     attributes: dict[str, Any] = {SESSION: _thread_of(run)}
     if kind == "LLM":
-        attributes |= {KIND: kind, INPUTS: _request(run, by_id), OUTPUTS: outputs}
-        settings = mapping(mapping(run.get("extra")).get("invocation_params"))
+        extra = mapping(run.get("extra"))
+        settings, metadata = mapping(extra.get("invocation_params")), mapping(extra.get("metadata"))
         model = settings.get("model") or settings.get("model_name") or inputs.get("model")
-        stated = mapping(outputs).get("usage_metadata")
-        attributes |= model_attributes(run if "prompt_tokens" in run else mapping(stated), model=model)
-        attributes["llm.cost.total"] = _amount(run.get("total_cost"))
-        metadata = mapping(mapping(run.get("extra")).get("metadata"))
+        usage = run if "prompt_tokens" in run else mapping(outputs).get("usage_metadata")
+        attributes |= of_model(_request(run, by_id), outputs, usage, model)
+        cost = run.get("total_cost")  # which the API writes as text
+        if isinstance(cost, str | int | float) and not isinstance(cost, bool):
+            with suppress(ValueError):
+                attributes["llm.cost.total"] = float(cost)
         attributes[AGENT_NAME] = text(metadata.get("lc_agent_name"))
     elif kind is not None:
         arguments = inputs["input"] if set(inputs) == {"input"} else dict(inputs)
+        attributes |= of_tool(run.get("name"), arguments, kind)
         answer = mapping(outputs)
-        attributes |= {KIND: kind, "gen_ai.tool.name": run.get("name"), INPUTS: arguments}
         attributes[OUTPUTS] = answer["output"] if set(answer) == {"output"} else outputs
     ids = (_trace_of(run), run.get("id"), run.get("parent_run_id"))
-    return span_fields(
-        run.get("name"), ids, (run.get("start_time"), run.get("end_time")), attributes, run.get("error")
-    )
+    times = (run.get("start_time"), run.get("end_time"))
+    return span_fields(run.get("name"), ids, times, attributes, run.get("error"))
 
 
 def _request(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> Any:
@@ -361,11 +358,3 @@ def _request(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> 
         outer = by_id.get(text(outer.get("parent_run_id")))
     prompts = items(inputs.get("prompts"))
     return prompts[0] if prompts else inputs.get("prompt", dict(inputs))
-
-
-def _amount(value: Any) -> Any:
-    """Read an amount of money, which the API writes as text."""
-    try:
-        return float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-    except ValueError:
-        return None

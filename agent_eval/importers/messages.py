@@ -65,18 +65,6 @@ class MessageReader:
     def __init__(self, place: str, diagnostics: Diagnostics, *, is_whole: bool = True) -> None:
         self.place, self.diagnostics, self._is_whole = place, diagnostics, is_whole
 
-    def lost(self, field: str, reason: str) -> None:
-        """Report what of the record is in no event; `field` is where it is."""
-        self.diagnostics.lost(self.place, field, reason)
-
-    def note(self, field: str, reason: str) -> None:
-        """Report what explains the result."""
-        self.diagnostics.note(self.place, field, reason)
-
-    def unknown(self, field: str) -> None:
-        """Report what the format does not define."""
-        self.diagnostics.unknown(self.place, field)
-
     def messages(self, values: Any, field: str, *, role: str | None = None) -> list[Message]:
         """Read a list of messages or items, or a list that holds one such list; `field` is where it is.
 
@@ -121,10 +109,12 @@ class MessageReader:
             stated = kind
         speaker_role = ROLES.get(stated or "", stated)
         if speaker_role == "remove":
-            self.note(field, "removes an earlier message from the state; the trace keeps it")
+            reason = "removes an earlier message from the state; the trace keeps it"
+            self.diagnostics.note(self.place, field, reason)
             return []
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
-            self.lost(field, f"has the role {speaker_role!r}, which is none of this format")
+            reason = f"has the role {speaker_role!r}, which is none of this format"
+            self.diagnostics.lost(self.place, field, reason)
             return []
         if self._is_whole:
             report_unknown(fields, "message", self.place, f"{field}.", self.diagnostics)
@@ -134,13 +124,16 @@ class MessageReader:
 
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)
-        if role == "tool" and not (holds_results(content) or _is_results(content)):
-            yield _result(
-                fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
-            )
+        more = mapping(fields.get("additional_kwargs"))
+        # AutoGen lists results without a kind.
+        blocks = [mapping(block).keys() for block in items(content)]
+        listed = bool(blocks) and all({"call_id", "content"} <= names for names in blocks)
+        if role == "tool" and not (holds_results(content) or listed):
+            call_id = first_text(fields, IDS) or more.get("tool_call_id")
+            yield _result(fields, call_id, _text_of(content))
             return
         if role == "agent":  # what it thought comes before its content
-            thoughts = (text(each.get(name)) for name in _THOUGHTS for each in (fields, _more(fields)))
+            thoughts = (text(each.get(name)) for name in _THOUGHTS for each in (fields, more))
             if (thought := next(filter(None, thoughts), None)) is not None:
                 yield make.reasoning(thought)
             for summary in map(mapping, items(fields.get("thoughts"))):
@@ -176,7 +169,8 @@ class MessageReader:
             if isinstance(block, dict) and block.get("thought") is True and text(block.get("text")):
                 thoughts.append(block["text"])
                 continue
-            spoken_by = _role_of_part(block) or role
+            of_part = text(mapping(block).get("part_kind"))
+            spoken_by = (_ROLES_OF_PARTS.get(kind_of(of_part).word) if of_part else None) or role
             part = _spoken(block)
             if spoken and (part is None or spoken_by != speaker):
                 events += self._message(speaker, spoken, notes, field)
@@ -211,7 +205,7 @@ class MessageReader:
             return [make.tool_result(content)]
         speaker = _SPEAKERS.get(role or "")
         if speaker is None:
-            self.lost(field, "has no role, so its author is unknown")
+            self.diagnostics.lost(self.place, field, "has no role, so its author is unknown")
             return []
         return [speaker(content, attributes=notes) if notes else speaker(content)]
 
@@ -225,7 +219,7 @@ class MessageReader:
         )
         if _SAYS_NOTHING.isdisjoint(kinds) and (named or not block):
             what = f"the type {stated!r}" if stated is not None else ", ".join(named[:4]) or "nothing"
-            self.lost(field, f"is of {what}, which is not known")
+            self.diagnostics.lost(self.place, field, f"is of {what}, which is not known")
         return []
 
 
@@ -266,7 +260,7 @@ def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:
 
     `read` has the ids of the calls that blocks have already.
     """
-    more = _more(fields)
+    more = mapping(fields.get("additional_kwargs"))
     audio = mapping(fields.get("audio"))
     if audio:
         part = {"type": "audio", "data": audio.get("data"), "name": audio.get("id")}
@@ -284,16 +278,14 @@ def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:
         yield make.tool_call(text(legacy.get("name")), legacy.get("arguments"))
 
 
-def _more(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(fields.get("additional_kwargs"))
-
-
 def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] | None:
     """Read a block that is a call, a result, both in one, or a thought; None if it is none of these."""
     kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
     word = kinds[0].word if kinds else ""
     if word in _THINKING or "reasoningContent" in block:
-        return [make.reasoning(_thought(block))]
+        inner = mapping(block.get("reasoningContent", block))
+        inner = {} if block.get("redacted") is True else mapping(inner.get("reasoningText", inner))
+        return [make.reasoning(first_text(inner, ("text", "content", "thinking", "reasoning", "think")))]
     if word == "refusal":
         return [make.agent_message(block["refusal"], stop_reason="refusal")] if block.get("refusal") else []
     if word == "compaction":
@@ -457,7 +449,10 @@ def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent:
             name: next((value for each in about if (value := first_text(each, words))), None)
             for name, words in _OF_FACTS.items()
         }
-        usage = next((known for stated in _stated_usage(fields) if (known := usage_in(stated))), None)
+        stated = [each[name] for each in about for name in (*_USAGES, "Usage") if name in each]
+        blocks = map(mapping, items(fields.get("contents")))
+        stated += [block.get("usage_details", block.get("details")) for block in blocks]
+        usage = next((known for each in stated if (known := usage_in(each))), None)
         places = (fields, mapping(fields.get("metrics")))
         costs = [each.get(name) for each in places for name in ("cost", "cost_usd")]
         amounts = {"usage": usage, "cost_usd": next(filter(make.is_amount, costs), None)}
@@ -484,24 +479,12 @@ _FACTS = frozenset({*_TIMES, *_ABOUT, *_USAGES, "contents", "cost", "cost_usd"})
 }
 
 
-def _stated_usage(fields: Mapping[str, Any]) -> Iterator[Any]:
-    for each in (fields, *(mapping(fields.get(name)) for name in _ABOUT)):
-        yield from (each[name] for name in (*_USAGES, "Usage") if name in each)
-    for block in map(mapping, items(fields.get("contents"))):
-        yield block.get("usage_details", block.get("details"))
-
-
 def mark_errors(events: Iterable[EventFields], failed: str) -> None:
     """Take results that begin with `failed` for errors: some formats have no other mark."""
     for fields in events:
         output = fields.get("output")
         if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(failed):
             fields["error"] = fields.pop("output")
-
-
-def _role_of_part(block: Any) -> str | None:
-    kind = block.get("part_kind") if isinstance(block, dict) else None
-    return _ROLES_OF_PARTS.get(kind_of(kind).word) if isinstance(kind, str) else None
 
 
 def _spoken(block: Any) -> dict[str, Any] | None:
@@ -527,40 +510,19 @@ def _spoken(block: Any) -> dict[str, Any] | None:
         return {**block, "type": "image", "url": block.get("data_uri") or block.get("uri")}
     inline = mapping(block.get("inlineData", block.get("inline_data")))
     file = mapping(block.get("fileData", block.get("file_data")))
-    if inline or file:
-        return _bytes(inline, file)
-    return block if word and part_of(block) is not None else None
-
-
-def _bytes(inline: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
-    """Read bytes as Gemini has them, whose base64 is in the alphabet of URLs where Python writes it."""
+    if not inline and not file:
+        return block if word and part_of(block) is not None else None
     source = inline or file
     media_type = source.get("mimeType", source.get("mime_type"))
     kind = str(media_type).partition("/")[0]
-    block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": media_type}
-    name = first_text(source, ("displayName", "display_name"))
-    data = inline.get("data")
-    if isinstance(data, str):
+    made: dict[str, Any] = {"type": kind if kind in ("image", "audio") else "file", "mime_type": media_type}
+    if isinstance(data := inline.get("data"), str):  # in the alphabet of URLs where Python writes it
         data = data.replace("-", "+").replace("_", "/")
-        block["data"] = data + "=" * (-len(data) % 4)
+        made["data"] = data + "=" * (-len(data) % 4)
     if file:
-        block["url"] = file.get("fileUri", file.get("file_uri"))
-    return block | ({"filename": name} if name else {})
-
-
-def _thought(block: Mapping[str, Any]) -> Any:
-    if block.get("redacted") is True:
-        return None
-    inner = mapping(block.get("reasoningContent", block))
-    inner = mapping(inner.get("reasoningText", inner))
-    return first_text(inner, ("text", "content", "thinking", "reasoning", "think"))
-
-
-def _is_results(content: Any) -> bool:
-    """Whether these are results without a kind, as AutoGen lists them."""
-    return bool(items(content)) and all(
-        "call_id" in mapping(block) and "content" in mapping(block) for block in content
-    )
+        made["url"] = file.get("fileUri", file.get("file_uri"))
+    named = first_text(source, ("displayName", "display_name"))
+    return made | ({"filename": named} if named else {})
 
 
 def _text_of(content: Any) -> str | None:

@@ -46,27 +46,23 @@ class OpenAI(ProviderFormat):
 
     @override
     def detect(self, value: Any) -> Match | None:
-        if isinstance(value, list):
-            if is_items(value):
-                return Match(0.75, "responses items")
-            return Match(0.6, "chat messages") if is_chat_messages(value) else None
         fields = mapping(value)
-        if is_items(fields.get("items")):
+        if is_items(value) or is_items(fields.get("items")):
             return Match(0.75, "responses items")
+        if isinstance(value, list):
+            return Match(0.6, "chat messages") if is_chat_messages(value) else None
         if "custom_id" in fields and "body" in fields and str(fields.get("url", "")).startswith("/v1/"):
             return Match(0.95, "batch input")
-        if "custom_id" in fields and "response" in fields and "error" in fields:
+        if {"custom_id", "response", "error"} <= fields.keys():
             return Match(0.95, "batch")
         exchange = exchange_of(value)
         answer = value if exchange is None else exchange.response
         matched = None if exchange is None else _match_of_exchange(exchange)
         if is_event_stream(answer):
             first = mapping(first_event(answer))
-            is_chunk = first.get("object") == "chat.completion.chunk" or isinstance(
-                first.get("choices"), list
-            )
-            matched = Match(0.95, "chat stream") if is_chunk else None
-            matched = Match(0.95, "responses stream") if _is_response_stream(first) else matched
+            matched = Match(0.95, "responses stream") if _is_response_stream(first) else None
+            if first.get("object") == "chat.completion.chunk" or isinstance(first.get("choices"), list):
+                matched = matched or Match(0.95, "chat stream")
         return matched or _match_of_body(fields)
 
     @override
@@ -108,12 +104,21 @@ class OpenAI(ProviderFormat):
 
     @override
     def answers(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
-        body = mapping(exchange.response)
+        body, answers = mapping(exchange.response), list[Message]()
         if not _is_of_responses(exchange):
             # Ollama answers with one message, and no choices.
             single = {"message": body.get("message"), "finish_reason": body.get("done_reason")}
-            choices = items(body.get("choices")) or ([single] if "done" in body else [])
-            return [_choice(mapping(choice), reader) for choice in choices]
+            for choice in map(mapping, items(body.get("choices")) or ([single] if "done" in body else [])):
+                message = {"role": "assistant", **mapping(choice.get("message"))}
+                events = reader.events(message, "choices.message") or [make.agent_message(None)]
+                last = last_of_agent(events)
+                if (reason := text(choice.get("finish_reason"))) is not None:
+                    last.setdefault("stop_reason", reason)
+                if reason == "content_filter" and mapping(choice.get("content_filter_results")):
+                    filtered = {"content_filter_results": choice["content_filter_results"]}
+                    last["attributes"] = last.get("attributes", {}) | filtered
+                answers.append(message_of(events))
+            return answers
         output = items(body.get("output"))
         if not body or body.get("status") in _UNFINISHED or (body.get("error") and not output):
             return []
@@ -147,17 +152,6 @@ def _is_of_responses(exchange: Exchange) -> bool:
     body = mapping(exchange.response)
     is_answer = body.get("object") in _RESPONSE_OBJECTS or "output" in body
     return is_answer or ("input" in mapping(exchange.request) and "choices" not in body)
-
-
-def _choice(choice: Mapping[str, Any], reader: MessageReader) -> Message:
-    message = {"role": "assistant", **mapping(choice.get("message"))}
-    events = reader.events(message, "choices.message") or [make.agent_message(None)]
-    last = last_of_agent(events)
-    if (reason := text(choice.get("finish_reason"))) is not None:
-        last.setdefault("stop_reason", reason)
-    if reason == "content_filter" and mapping(choice.get("content_filter_results")):
-        last.setdefault("attributes", {})["content_filter_results"] = choice["content_filter_results"]
-    return message_of(events)
 
 
 def is_chat_messages(value: Any) -> bool:

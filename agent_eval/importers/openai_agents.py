@@ -13,15 +13,7 @@ from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.responses_items import is_items
-from agent_eval.importers.span_records import (
-    AGENT_NAME,
-    INPUTS,
-    KIND,
-    OUTPUTS,
-    SpanFields,
-    model_attributes,
-    span_fields,
-)
+from agent_eval.importers.span_records import AGENT_NAME, KIND, SpanFields, of_model, span_fields
 from agent_eval.importers.span_tree import SpanTree
 
 _OBJECTS = frozenset({"trace", "trace.span"})
@@ -78,9 +70,8 @@ def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> C
     events = MessageReader(place, diagnostics).events_of(values, "items")
     for item in map(mapping, values):
         model = text(mapping(item.get("provider_data")).get("model"))
-        for fields in events:
-            is_same = fields.get("call_id") == item.get("call_id") and fields["actor"] == "agent"
-            if model is not None and is_same:
+        for fields in events if model is not None else ():
+            if fields.get("call_id") == item.get("call_id") and fields["actor"] == "agent":
                 fields.setdefault("model", model)
     return Conversation(events)
 
@@ -112,9 +103,9 @@ def _span(item: Mapping[str, Any]) -> SpanFields:
         # It answers with messages, or with a whole response where that was streamed.
         first = mapping(next(iter(items(output)), None)).get("output")
         answer = first if isinstance(first, list) else output
-        attributes = {KIND: "LLM", INPUTS: {"messages": asked}, OUTPUTS: answer}
+        attributes = of_model({"messages": asked}, answer, data.get("usage"), data.get("model"))
     elif kind == "response":
-        attributes = {KIND: "LLM", INPUTS: asked, OUTPUTS: data.get("response")}
+        attributes = of_model(asked, data.get("response"), data.get("usage"), data.get("model"))
         attributes["gen_ai.response.id"] = text(data.get("response_id"))
     elif kind == "function":
         attributes = {KIND: "TOOL", "gen_ai.tool.name": name}
@@ -128,8 +119,6 @@ def _span(item: Mapping[str, Any]) -> SpanFields:
     elif kind == "guardrail":
         attributes = {KIND: "GUARDRAIL", "output.value": {"triggered": data.get("triggered")}}
         attributes["agent_eval.triggered"] = True if data.get("triggered") else None
-    if attributes.get(KIND) == "LLM":
-        attributes |= model_attributes(mapping(data.get("usage")), model=data.get("model"))
     ids = (item.get("trace_id"), item.get("id"), item.get("parent_id"))
     times = (item.get("started_at"), item.get("ended_at"))
     return span_fields(name or kind, ids, times, attributes, item.get("error"))

@@ -83,9 +83,9 @@ class Recogniser:
         if not matches and self._named and self.elsewhere(record.value) is None:
             return 0, Match(0.0, "named")
         is_unsure = not self._named and max(matches, default=(0.0,))[0] < _SURE
-        if not matches or (is_unsure and self.unsupported(record.value) is not None):
+        if not matches or (is_unsure and unsupported(record.value) is not None):
             named, value = ", ".join(candidate.name for candidate in self.formats), record.value
-            elsewhere = self.elsewhere(value, _SURE) or self.unsupported(value) or self.elsewhere(value)
+            elsewhere = self.elsewhere(value, _SURE) or unsupported(value) or self.elsewhere(value)
             hint = "" if elsewhere is None else f"; {elsewhere}"
             diagnostics.lost(record.place, "", f"is not of {named}{hint}")
             return None
@@ -120,11 +120,3 @@ class Recogniser:
             return None
         _, entry = max(matches, key=lambda match: match[0])
         return f"it looks like {entry.name}, which `agent-eval import --from {entry.name}` imports"
-
-    @staticmethod
-    def unsupported(value: Any) -> str | None:
-        """Say of which format a record is that cannot be imported; one that breaks this is of none."""
-        try:
-            return unsupported(value)
-        except (TypeError, AttributeError, LookupError):
-            return None

@@ -81,21 +81,17 @@ def streams_of(inputs: Sequence[Path], diagnostics: Diagnostics) -> Iterator[Str
         if str(path) == STDIN:
             yield from _unpacked(Stream("stdin", sys.stdin.buffer), diagnostics)
         elif path.is_dir():
-            yield from _directory(path, diagnostics)
+            for inner in sorted(inner for inner in path.rglob("*") if inner.is_file()):
+                name = inner.relative_to(path).as_posix()
+                if name.lower().endswith(SUFFIXES):
+                    with open_regular(inner) as file:
+                        yield from _unpacked(Stream(name, file), diagnostics)
+                else:
+                    reason = f"is left out: its name ends in none of {' '.join(SUFFIXES)}"
+                    diagnostics.note(name, "", reason)
         else:
             with open_regular(path, pipes=True) as file:
                 yield from _unpacked(Stream(path.name, file), diagnostics)
-
-
-def _directory(root: Path, diagnostics: Diagnostics) -> Iterator[Stream]:
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    for path in files:
-        name = path.relative_to(root).as_posix()
-        if not name.lower().endswith(SUFFIXES):
-            diagnostics.note(name, "", f"is left out: its name ends in none of {' '.join(SUFFIXES)}")
-            continue
-        with open_regular(path) as file:
-            yield from _unpacked(Stream(name, file), diagnostics)
 
 
 def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Iterator[Stream]:
@@ -145,6 +141,8 @@ def _members(
                 diagnostics.note(place, "", f"is left out: its name {reason}")
                 continue
             try:
+                if member.header_offset < 0:
+                    raise zipfile.BadZipFile("bytes before it are missing")
                 opened = archive.open(member)
             except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
                 diagnostics.lost(place, "", f"cannot be unpacked: {error}")

@@ -47,7 +47,8 @@ def is_row(value: Any) -> bool:
     value = _of_columns(value) if isinstance(value, dict) else {}
     if not isinstance(value.get("attributes"), dict):
         return False
-    has_ids = any(name in value for name in _TRACE_IDS) or isinstance(_context(value), dict)
+    context = value.get("context", value.get("spanContext"))
+    has_ids = any(name in value for name in _TRACE_IDS) or isinstance(context, dict)
     return (has_ids and any(name in value for name in ("name", "event_name", "span_name"))) or (
         "spanName" in value and any(name.startswith("gen_ai.") for name in value["attributes"])
     )
@@ -76,10 +77,6 @@ def rows_of(value: Any) -> list[Any]:
         for name, rows in traces.items()
         for row in rows
     ]
-
-
-def _context(row: Mapping[str, Any]) -> Any:
-    return row.get("context", row.get("spanContext"))
 
 
 def is_jaeger(value: Any) -> bool:
@@ -126,7 +123,7 @@ def _spans(value: Any) -> Iterator[SpanFields]:
     if is_otlp(value) or is_otlp(mapping(value).get("trace")):
         yield from _of_otlp(value if is_otlp(value) else value["trace"])
     elif is_jaeger(value):
-        yield from map(_span, spans_of_jaeger(value))
+        yield from map(_span, _rows_of_jaeger(value))
     elif is_mlflow(value):
         for span in map(mapping, value["data"]["spans"]):
             # Each attribute is JSON text.
@@ -168,7 +165,7 @@ def _log(
 def _span(row: Mapping[str, Any]) -> SpanFields:
     """Read a span, whichever names its fields have: those of OTLP, of SDKs, of data frames or of MLflow."""
     row = _of_columns(row)
-    context = {**mapping(_context(row)), **row}
+    context = {**mapping(row.get("context", row.get("spanContext"))), **row}
     trace = hex_id(context.get("trace_id") or context.get("traceId"))
     span = hex_id(context.get("span_id") or context.get("spanId"))
     attributes = attributes_of(row.get("attributes"))
@@ -177,7 +174,7 @@ def _span(row: Mapping[str, Any]) -> SpanFields:
     if text(row.get("event_name")) and "start_time" not in row:
         time = _nanoseconds(row.get("timestamp"))
         return _log(trace, span, row["event_name"], time, attributes, row.get("body"))
-    events = [
+    events: list[dict[str, Any]] = [
         {
             "name": event.get("event_name") or event.get("name"),
             "time": _first_time(event, ("timeUnixNano", "timestamp")),
@@ -186,12 +183,21 @@ def _span(row: Mapping[str, Any]) -> SpanFields:
         }
         for event in map(mapping, items(_first_of(row, ("span_events", "events", "otel_events"))))
     ]
-    stated = row.get("status")
-    code = row.get("status_code", row.get("otel_status_code", stated))
-    status = mapping(stated) if isinstance(stated, dict) else {"code": code}
     parent = _first_of(row, ("parent_span_id", "parentSpanId", "parent_id"))
     parent = parent or mapping(row.get("parentSpanContext")).get("spanId")
-    about = {"message": row.get("status_message"), "code": status.get("status_code"), **status}
+    # What went wrong: the status's message, that of an exception, or the type of the error.
+    stated: Any = row.get("status")
+    code = row.get("status_code", row.get("otel_status_code", stated))
+    status = {"code": code}
+    if isinstance(stated, dict):
+        status = {"code": stated.get("status_code"), **stated}
+    problem = None
+    if status["code"] in _ERROR_CODES or "error.type" in attributes:
+        exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
+        words = [status.get("message", row.get("status_message"))]
+        words += [exception.get("exception.message") for exception in exceptions]
+        words += [attributes.get("error.message"), attributes.get("error.type"), "error"]
+        problem = next(str(word) for word in words if word not in (None, ""))
     return {
         "trace": trace,
         "span": span,
@@ -200,19 +206,9 @@ def _span(row: Mapping[str, Any]) -> SpanFields:
         "start": _first_time(row, _STARTS),
         "end": _first_time(row, _ENDS),
         "attributes": attributes,
-        "problem": _problem(about, attributes, events),
+        "problem": problem,
         "events": events,
     }
-
-
-def _problem(status: Mapping[str, Any], attributes: Mapping[str, Any], events: list[Any]) -> str | None:
-    """Return what went wrong: the status's message, that of an exception, or the type of the error."""
-    if status.get("code") not in _ERROR_CODES and "error.type" not in attributes:
-        return None
-    exceptions = [event["attributes"] for event in events if event["name"] == "exception"]
-    words = [status.get("message"), *(exception.get("exception.message") for exception in exceptions)]
-    words += [attributes.get("error.message"), attributes.get("error.type"), "error"]
-    return next(str(word) for word in words if word not in (None, ""))
 
 
 def attributes_of(pairs: Any) -> dict[str, Any]:
@@ -335,35 +331,35 @@ def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
     return {**attributes, **added} if added else attributes
 
 
-def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the spans of an answer of Jaeger's API as flat rows."""
-    for trace in map(mapping, items(value.get("data"))):
-        for span in map(mapping, items(trace.get("spans"))):
-            parents = [mapping(each).get("spanID") for each in items(span.get("references"))]
-            tags = {str(tag.get("key")): tag.get("value") for tag in map(mapping, items(span.get("tags")))}
-            started, took = (
-                time if isinstance(time, int) else 0 for time in (span.get("startTime"), span.get("duration"))
-            )
-            logs: list[dict[str, Any]] = []
-            for log in map(mapping, items(span.get("logs"))):
-                own = {
-                    str(each.get("key")): each.get("value") for each in map(mapping, items(log.get("fields")))
-                }
-                name = own.pop("event", None)
-                logs.append({"name": name, "timestamp": log.get("timestamp"), "attributes": own})
-            failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
-            yield {
-                "trace_id": span.get("traceID"),
-                "span_id": span.get("spanID"),
-                "parent_id": next(filter(None, parents), None),
-                "name": span.get("operationName"),
-                "attributes": tags,
-                "startTimeUnixNano": started * 1000,
-                "endTimeUnixNano": (started + took) * 1000,
-                "status_code": "ERROR" if failed else None,
-                "status_message": text(tags.get("otel.status_description")),
-                "events": logs,
-            }
+
+    def tags_of(pairs: Any) -> dict[str, Any]:
+        return {str(pair.get("key")): pair.get("value") for pair in map(mapping, items(pairs))}
+
+    spans = (span for trace in items(value.get("data")) for span in items(mapping(trace).get("spans")))
+    for span in map(mapping, spans):
+        parents = [mapping(each).get("spanID") for each in items(span.get("references"))]
+        times = (span.get("startTime"), span.get("duration"))
+        started, took = (time if isinstance(time, int) else 0 for time in times)
+        tags, logs = tags_of(span.get("tags")), list[dict[str, Any]]()
+        for log in map(mapping, items(span.get("logs"))):
+            own = tags_of(log.get("fields"))
+            name = own.pop("event", None)
+            logs.append({"name": name, "timestamp": log.get("timestamp"), "attributes": own})
+        failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
+        yield {
+            "trace_id": span.get("traceID"),
+            "span_id": span.get("spanID"),
+            "parent_id": next(filter(None, parents), None),
+            "name": span.get("operationName"),
+            "attributes": tags,
+            "startTimeUnixNano": started * 1000,
+            "endTimeUnixNano": (started + took) * 1000,
+            "status_code": "ERROR" if failed else None,
+            "status_message": text(tags.get("otel.status_description")),
+            "events": logs,
+        }
 
 
 INPUTS, OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
@@ -401,10 +397,18 @@ def span_fields(
     }
 
 
-def model_attributes(usage: Any, *, model: Any = None, reason: Any = None) -> dict[str, Any]:
-    """Write what an answer says of its model, by the names of the GenAI conventions."""
+def of_model(asked: Any, answer: Any, usage: Any, model: Any, reason: Any = None) -> dict[str, Any]:
+    """Return the attributes of a span in which a model was asked; `usage` in any API's words."""
     return {
+        KIND: "LLM",
+        INPUTS: asked,
+        OUTPUTS: answer,
         "gen_ai.response.model": text(model),
         "gen_ai.response.finish_reasons": [reason] if text(reason) else None,
         USAGE: usage_in(usage),
     }
+
+
+def of_tool(name: Any, arguments: Any, kind: str = "TOOL") -> dict[str, Any]:
+    """Return the attributes of a span in which a tool was called, or a retriever."""
+    return {KIND: kind, "gen_ai.tool.name": name, INPUTS: arguments}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -54,13 +55,16 @@ class SpanTree:
         """Return the events of the conversation, in their order."""
         models = [span for span in self._of("model") if not self._is_within_model(span)]
         if not any(self._has_content(span) for span in models):
-            models = self._agents_with_content() or models
+            # The outermost agents that say what they were asked and what they answered.
+            agents = [span for span in self._of("agent") if self._has_content(span)]
+            known = {id(span) for span in agents}
+            inner = {
+                id(span) for span in agents if any(id(outer) in known for outer in self._ancestors(span))
+            }
+            models = [span for span in agents if id(span) not in inner] or models
         for span in models:
             self._add_answer(span)
-        self._calls, self._results = _Waiting("tool_call"), _Waiting("tool_result")
-        for fields in self._events:
-            self._calls.add(fields)
-            self._results.add(fields)
+        self._calls, self._results = (_Waiting(self._events, kind) for kind in ("tool_call", "tool_result"))
         for span in self._of("tool"):
             self._add_call(span)
         for span in self._spans:
@@ -107,13 +111,6 @@ class SpanTree:
             return inputs or read.stated("input"), outputs or read.stated("output")
         return inputs, outputs
 
-    def _agents_with_content(self) -> list[SpanFields]:
-        """Return the outermost agents that say what they were asked and what they answered."""
-        agents = [span for span in self._of("agent") if self._has_content(span)]
-        known = {id(span) for span in agents}
-        inner = {id(span) for span in agents if any(id(outer) in known for outer in self._ancestors(span))}
-        return [span for span in agents if id(span) not in inner]
-
     def _agent(self, span: SpanFields) -> str | None:
         for outer in (span, *self._ancestors(span)):
             if self._kinds[id(outer)] == "agent":
@@ -147,8 +144,13 @@ class SpanTree:
         dialogue.add_history([_served(message) if scope else message for message in inputs])
         history = {id(fields) for fields in dialogue.events} - known
         answer = [fields for message in outputs for fields in message.events]
-        if not answer and self._kinds[id(span)] == "model":
-            answer = [_without_content(span)]
+        if not answer and self._kinds[id(span)] == "model":  # the span says only that there was an answer
+            if answer_fields(span).get("stop_reason") in _CALLED_A_TOOL:
+                answer = [make.event("agent", "model_call")]
+            elif span["problem"] is not None:
+                answer = [make.error_event(span["problem"])]
+            else:
+                answer = [make.agent_message(None, content_recorded=False)]
         if answer:
             for name, value in answer_fields(span).items():
                 if name == "stop_reason" or name not in answer[-1]:
@@ -215,37 +217,34 @@ class SpanTree:
 
     def _bring_forward(self, models: Sequence[SpanFields]) -> None:
         """Put what was written before a call before it, where one span records several answers."""
-        own: dict[Any, list[EventFields]] = {}
+        own = defaultdict[Any, list[EventFields]](list)
         for fields in self._events:
             if fields["actor"] == "agent":
-                own.setdefault(self._span_of[id(fields)], []).append(fields)
+                own[self._span_of[id(fields)]].append(fields)
         for span in models:
-            time = _end(span) or 0
-            for fields in reversed(own.get(span["span"], [])):
-                time = min(time, self._order[id(fields)][0])
-                self._order[id(fields)] = (time, self._order[id(fields)][1])
+            latest = _end(span) or 0
+            for fields in reversed(own[span["span"]]):
+                time, number = self._order[id(fields)]
+                latest = min(latest, time)
+                self._order[id(fields)] = (latest, number)
 
 
-def _end(span: SpanFields) -> int | None:
+def _end(span: SpanFields) -> Any:
     """Return when a span ended, or began where it does not say that."""
-    end: int | None = span["end"] or span["start"]
-    return end
+    return span["end"] or span["start"]
 
 
 class _Waiting:
     """Calls that no span has executed yet, or results that none has returned, by id and by tool."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, events: Iterable[EventFields], kind: str) -> None:
         self._by_id: dict[str, list[EventFields]] = {}
         self._by_tool: dict[str | None, list[EventFields]] = {}
         self._used: set[int] = set()
-
-    def add(self, fields: EventFields) -> None:
-        if fields["type"] == self._kind:
-            if "call_id" in fields:
+        for fields in events:
+            if fields["type"] == kind and "call_id" in fields:
                 self._by_id.setdefault(fields["call_id"], []).append(fields)
-            else:
+            elif fields["type"] == kind:
                 self._by_tool.setdefault(fields.get("tool"), []).append(fields)
 
     def take(self, tool: str, call_id: str | None, arguments: Any = MISSING) -> EventFields | None:
@@ -273,15 +272,6 @@ def _served(message: Message) -> Message:
             served |= {"actor": "system", "output": served.pop("input", None)}
         events.append(served)
     return message_of(events, message.id)
-
-
-def _without_content(span: SpanFields) -> EventFields:
-    """Make the event of an answer of which the span says nothing but that there was one."""
-    if answer_fields(span).get("stop_reason") in _CALLED_A_TOOL:
-        return make.event("agent", "model_call")
-    if span["problem"] is not None:
-        return make.error_event(span["problem"])
-    return make.agent_message(None, content_recorded=False)
 
 
 def _is_hex(value: Any, length: int) -> bool:

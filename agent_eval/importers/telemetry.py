@@ -12,9 +12,7 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import items, mapping, text, text_or_none
 from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_facts import MISSING
 from agent_eval.importers.span_records import (
-    INPUTS,
     KIND,
     OUTPUTS,
     RUNS,
@@ -28,7 +26,8 @@ from agent_eval.importers.span_records import (
     is_own_export,
     is_row,
     json_or_text,
-    model_attributes,
+    of_model,
+    of_tool,
     rows_of,
     span_fields,
     spans_of,
@@ -260,6 +259,17 @@ def _observations(value: Any) -> list[Mapping[str, Any]]:
     return [mapping(each) for each in listed] if "projectId" in {**inner, **fields} or inner else []
 
 
+def _with_roles(messages: Any, steps: Collection[str]) -> Any:
+    """Give results the role of a tool where LangGraph's handler wrote the tool's name as role."""
+    if not isinstance(messages, list):
+        return messages
+    roles = [str(mapping(message).get("role")) for message in messages]
+    return [
+        {**message, "role": "tool"} if role in steps else message
+        for message, role in zip(messages, roles, strict=True)
+    ]
+
+
 def _span(
     each: Mapping[str, Any], trace: Mapping[str, Any], steps: Collection[str], *, is_outer: bool
 ) -> SpanFields:
@@ -273,21 +283,18 @@ def _span(
     asked, answered = (_with_roles(json_or_text(each.get(side)), steps) for side in ("input", "output"))
     attributes: dict[str, Any] = {SESSION: text(trace.get("sessionId"))}
     if kind == "LLM":
-        attributes |= {KIND: kind, INPUTS: asked, OUTPUTS: _answer(answered)}
-        attributes |= model_attributes(each.get("usageDetails") or each.get("usage"), model=each.get("model"))
-        cost = mapping(each.get("costDetails")).get("total")
-        attributes["llm.cost.total"] = cost if cost else None
+        calls, answer = items(answered), answered
+        if calls and all({"toolCallId", "toolName"} <= mapping(call).keys() for call in calls):
+            answer = {"role": "assistant", "content": None, "toolCalls": calls}  # all that the AI SDK records
+        usage = each.get("usageDetails") or each.get("usage")
+        attributes |= of_model(asked, answer, usage, each.get("model"))
+        attributes["llm.cost.total"] = mapping(each.get("costDetails")).get("total") or None
     elif kind in ("TOOL", "RETRIEVER"):
         named = by_conventions(str(each.get("name")), dict(own))
         name = text(named.get("gen_ai.tool.name")) or text(named.get("tool.name")) or str(each.get("name"))
-        arguments = mapping(asked).get("input", MISSING) if set(mapping(asked)) == {"input"} else asked
-        attributes |= {
-            KIND: kind,
-            "gen_ai.tool.name": name.removeprefix("running tool: ").removeprefix("execute_tool "),
-            "gen_ai.tool.call.id": named.get("gen_ai.tool.call.id"),
-            INPUTS: arguments,
-            OUTPUTS: answered,
-        }
+        name = name.removeprefix("running tool: ").removeprefix("execute_tool ")
+        attributes |= of_tool(name, asked["input"] if set(mapping(asked)) == {"input"} else asked, kind)
+        attributes |= {"gen_ai.tool.call.id": named.get("gen_ai.tool.call.id"), OUTPUTS: answered}
     elif kind is not None:
         attributes[KIND] = kind
     failed = each.get("level") == "ERROR"
@@ -298,21 +305,3 @@ def _span(
         attributes,
         (text(each.get("statusMessage")) or answered or "error") if failed else None,
     )
-
-
-def _with_roles(messages: Any, steps: Collection[str]) -> Any:
-    """Give results the role of a tool where LangGraph's handler wrote the tool's name as role."""
-    if not isinstance(messages, list):
-        return messages
-    return [
-        {**message, "role": "tool"} if str(mapping(message).get("role")) in steps else message
-        for message in messages
-    ]
-
-
-def _answer(answered: Any) -> Any:
-    """Return an answer as a message where the AI SDK records its calls alone."""
-    calls = items(answered)
-    if calls and all("toolCallId" in mapping(call) and "toolName" in mapping(call) for call in calls):
-        return {"role": "assistant", "content": None, "toolCalls": calls}
-    return answered

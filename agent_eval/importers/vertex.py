@@ -74,7 +74,7 @@ def _adk_conversations(value: Any, place: str, diagnostics: Diagnostics) -> Iter
     for number, step in enumerate(map(mapping, items(value.get("events")))):
         path = f"events[{number}]"
         if step.get("partial") is True:
-            reader.note(path, "is a fragment of an answer that a later event has whole")
+            diagnostics.note(place, path, "is a fragment of an answer that a later event has whole")
         else:
             events += _step_events(step, logs.get(text(step.get("id")), {}), path, reader)
     stated = {snake(name): field(value, name) for name in ("appName", "userId", "state", "context")}
@@ -111,7 +111,8 @@ def _step_events(
 
 def _evaluation_case(case: Mapping[str, Any], reader: MessageReader) -> Conversation:
     """Read a case of an evaluation set, which has expectations and no recording."""
-    reader.note("conversation", "has expectations and no recording: run an agent on the case")
+    reason = "has expectations and no recording: run an agent on the case"
+    reader.diagnostics.note(reader.place, "conversation", reason)
     turns = []
     for number, invocation in enumerate(map(mapping, items(case.get("conversation")))):
         path = f"conversation[{number}]"

@@ -19,6 +19,7 @@ from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict
 from agent_eval.contracts.event import STOPPED_SHORT, UNREAD
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.text.escape import cut
 
 if TYPE_CHECKING:
     from agent_eval.models.base import Model
@@ -372,7 +373,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,59}")
 
 def clipped(text: str, limit: int = REASON_LIMIT) -> str:
     """Shorten a text to `limit` characters, the last of which is then an ellipsis."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(text, limit)
 
 
 def quoted(value: Any, limit: int = 60) -> str:

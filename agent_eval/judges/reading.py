@@ -172,18 +172,21 @@ def is_fenced(output: Any) -> bool:
     return isinstance(output, str) and output.count("```") == 2 and _FENCE.search(output) is not None
 
 
-def read_answer(text: str, *, in_fence: bool) -> Any:
-    """Parse the final output as JSON: with `in_fence` what is in its one code fence, if it has one.
+def read_answer(output: Any, *, in_fence: bool) -> Any:
+    """Parse a final output that is text as JSON: with `in_fence` what is in its code fence, if it has one.
 
     UnreadableText also says how a fence can be read where it is the reason.
     """
+    if not isinstance(output, str):
+        return output
     what = "the final output"
-    if in_fence and is_fenced(text) and (fence := _FENCE.search(text)):
+    fence = _FENCE.search(output) if is_fenced(output) else None
+    if in_fence and fence is not None:
         return read_text(fence[1], what)
     try:
-        return read_text(text, what)
+        return read_text(output, what)
     except UnreadableText as problem:
-        if not is_fenced(text):
+        if fence is None:
             raise
         hint = "it is in a code fence, which metadata.final_output.code_fence reads"
         raise UnreadableText(f"{problem}; {hint}") from None

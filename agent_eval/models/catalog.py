@@ -81,7 +81,7 @@ def described(provider: str, *, model: str | None, base_url: str | None) -> dict
     """
     kind = _kind(provider)
     name = kind.load().default_model if model is None or not kind.asks_a_service else model
-    from agent_eval.models.sdk import check_address, origin_of
+    from agent_eval.models.hosted import check_address, origin_of
 
     check_address(base_url)
     host = origin_of(base_url) if base_url and kind.host else kind.host

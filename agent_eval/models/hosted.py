@@ -2,8 +2,11 @@
 
 A server that refuses a JSON Schema is asked for any JSON object, and then in words only; one that refuses a
 parameter is asked without it, and one that takes no system message finds it before the first one of the user.
-All are remembered for each address and model, for all runs of this process,
-and recorded in each reply. Any other refusal is a failure. Agents are asked as they are: nothing is learnt.
+All are remembered for each address and model, for all runs of this process, and recorded in each reply. Any
+other refusal is a failure. Agents are asked as they are: nothing is learnt.
+
+Answers are read as bytes, so that a slow or endless answer is cut off and a malformed one is reported as
+such; the SDKs check their time limits only between two reads.
 """
 
 from __future__ import annotations
@@ -19,14 +22,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from agent_eval.errors import FailureKind, NotEvaluable, UsageError
-from agent_eval.models import base, sdk
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from agent_eval.http.errors import one_line, said_in
+from agent_eval.http.retry import stated_wait
+from agent_eval.models import base
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
 from agent_eval.models.retries import Reply, account_name, time_left
 from agent_eval.models.usage import NO_FACTS, NO_PRICES, AnswerFacts, Prices, cost_of
+from agent_eval.processes.thread_pool import ThreadPool
+from agent_eval.storage.json import Limits, parse
 
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
@@ -58,6 +66,24 @@ _NOT_OURS = frozenset(
     {FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT, FailureKind.PARSE_ERROR, FailureKind.TYPE_ERROR}
 )
 """Failures that are no fault of a judge's request, which can be sent again: a proxy's page, for one."""
+
+_UNLIMITED = 24 * 3600.0
+_REFUSALS = {
+    401: "Set the key for it, and check that it is still valid.",
+    403: "Check what the key may do.",
+    404: "Check the address and the model's name.",
+}
+"""Statuses that no further request can change, with their remedies."""
+_BUSY = frozenset({408, 409, 429, 529})
+_EXHAUSTED = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+"""Codes of a refusal that waiting does not change: the account has no credit left."""
+_BLOCKS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
+"""Codes of a refusal by a filter, in front of the model."""
+_RATE_LIMITED = frozenset({429, 529})
+"""Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
+_GRACE_SECONDS = 0.5
+"""Extra time for an SDK that enforces the time limit itself."""
+_threads = ThreadPool(1024)
 
 _SCHEMA_IN_WORDS = (
     "\n\nReply with one JSON object and nothing else: no text before or after it, no code fence. It has"
@@ -157,13 +183,13 @@ class HostedModel(Model):
         api_key: str | None = None,
         seconds: float = 120.0,
     ) -> None:
-        sdk.check_address(base_url)
+        check_address(base_url)
         self.model = model or self.default_model
         self._seconds = seconds
         self._sdk, self._client = self._connect(base_url, api_key or NO_KEY)
         weakref.finalize(self, self._client.close)  # SDKs close only clients that they made themselves
         self._address = str(self._client.base_url)
-        self.host = sdk.origin_of(self._address)
+        self.host = origin_of(self._address)
         self.account = account_name(self.host, api_key or "")
 
     @classmethod
@@ -229,14 +255,54 @@ class HostedModel(Model):
         return self._send({**self.body(question), **question.parameters}, seconds, max_bytes)
 
     def _send(self, body: Mapping[str, Any], seconds: float | None, max_bytes: int) -> Reply[Turn]:
-        limit = time_left(seconds)
-        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=limit, max_bytes=max_bytes)
-        if reply.value is None:
-            return reply.without_value()
+        seconds = time_left(seconds)
+        limit = _UNLIMITED if seconds is None else seconds
+        deadline, open_answer = time.monotonic() + limit, self.open_answer(body)
+
+        def send() -> bytes:
+            received = bytearray()
+            with open_answer(limit) as response:
+                for piece in response.iter_bytes():
+                    received += piece
+                    if len(received) > max_bytes:
+                        raise _AnswerTooLong
+                    if time.monotonic() > deadline:
+                        raise TimeoutError
+            return bytes(received)
+
         try:
-            return Reply(self.read(reply.value))
+            # SDKs check time limits only between two reads, also while they read headers.
+            data = send() if seconds is None else _threads.submit(send).result(seconds + _GRACE_SECONDS)
+        except _AnswerTooLong:
+            words = f"answered with more than {max_bytes} bytes"
+            return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=words)
+        except self._sdk.APIStatusError as error:
+            return _refusal(error)
+        # Every other error is one of the connection: the SDK's own, or its HTTP library's.
+        except Exception as error:
+            if time.monotonic() >= deadline or "Timeout" in type(error).__name__:
+                return Reply(failure=FailureKind.TIMEOUT, problem="did not answer in time")
+            words = f"could not be reached: {type(error).__name__}"
+            return Reply(failure=FailureKind.INFRASTRUCTURE, problem=words)
+        return self._read_bytes(data)
+
+    def _read_bytes(self, data: bytes) -> Reply[Turn]:
+        try:
+            answer = parse(data, source="the model's answer", limits=Limits(wide_integers=True))
+        except InvalidInput as error:
+            words = f"gave no JSON: {error.message}"
+            return Reply(failure=FailureKind.PARSE_ERROR, problem=words, received=data)
+        if not isinstance(answer, dict):
+            words = "answered with something else than an object"
+            return Reply(failure=FailureKind.TYPE_ERROR, problem=words, received=data)
+        try:
+            return Reply(self.read(answer))
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            return sdk.unreadable(reply.value, error)
+            # What its provider says in it, else what is missing.
+            words = one_line(said_in(answer), 300) or f"{type(error).__name__} at {error}"
+            received = json.dumps(answer, ensure_ascii=False, default=str).encode("utf-8", "replace")
+            problem = f"gave no answer that can be read: {words}"[:300]
+            return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=received)
 
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
@@ -310,7 +376,7 @@ class HostedModel(Model):
             reply.failure is not FailureKind.AGENT_ERROR or _TOO_LONG.search(reply.problem)
         ):
             return False
-        words = f"{reply.problem} {sdk.refused_names(reply.received)}"
+        words = f"{reply.problem} {_refused_names(reply.received)}"
         with _habits_lock:
             habits = _habits[(self.kind, self._address, str(request.model))]
             if takes_no_system and used.system:
@@ -332,3 +398,71 @@ class HostedModel(Model):
 
 def _names(words: str, name: str) -> bool:
     return re.search(rf"(?<![\w.])(?:body\.)?{re.escape(name)}(?![\w])", words) is not None
+
+
+class _AnswerTooLong(Exception):
+    """More bytes than allowed."""
+
+
+def check_address(url: str | None) -> None:
+    """Refuse a malformed address of a model, which SDKs notice only in the first request."""
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"{url!r} cannot be used as the address of a model",
+            remedy="Write it as https://host/v1 or http://host:port/v1.",
+        )
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of an address, without a name or password in it.
+
+    Example:
+        >>> origin_of("https://ann:secret@Models.example:8443/v1")
+        'https://models.example:8443'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
+def _refusal(error: Any) -> Reply[Any]:
+    status, details = int(error.status_code), _details(error.body)
+    codes = {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
+    nothing = "a redirect, which is not followed" if 300 <= status < 400 else "no explanation"
+    explanation = one_line(said_in(error.body), 300) or nothing
+    words = f"answered with HTTP {status}: {explanation}"
+    if status in _REFUSALS:
+        raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
+    if status in _BUSY and codes & _EXHAUSTED:
+        raise NotEvaluable(f"the model {words}", remedy="Check the plan and the bill.", status=status)
+    if status in _BUSY or status >= 500:
+        headers = {name.lower(): value for name, value in error.response.headers.items()}
+        return Reply(
+            failure=FailureKind.INFRASTRUCTURE,
+            problem=words,
+            asked_wait=stated_wait(headers, now=time.time()),
+            rate_limited=status in _RATE_LIMITED,
+        )
+    received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
+    block = next(iter(sorted(codes & _BLOCKS)), None)
+    return Reply(failure=FailureKind.AGENT_ERROR, problem=words, received=received, block_reason=block)
+
+
+def _refused_names(received: bytes) -> str:
+    """Return the parameter and the code that the body of a refusal names."""
+    try:
+        details = _details(json.loads(received))
+    except ValueError:
+        return ""
+    return " ".join(value for value in (details.get("param"), details.get("code")) if isinstance(value, str))
+
+
+def _details(body: Any) -> Mapping[str, Any]:
+    details = body.get("error", body) if isinstance(body, dict) else {}
+    return details if isinstance(details, dict) else {}

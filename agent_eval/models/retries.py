@@ -325,12 +325,9 @@ class Retries:
             turn = 0 if self.limit is None else self.limit.pace.wait_for_turn(self._is_no_turn)
             if turn is None:
                 problem = "was not asked: the provider refuses this account for longer than there is time"
-                ended: Reply[T] = Reply(
-                    failure=FailureKind.INFRASTRUCTURE,
-                    problem=problem if refusal is None else refusal.problem,
-                    rate_limited=True,
-                )
-                return ended, attempt - 1
+                problem = problem if refusal is None else refusal.problem
+                down = FailureKind.INFRASTRUCTURE
+                return Reply(failure=down, problem=problem, rate_limited=True), attempt - 1
             sent = send()
             if self.limit is not None:
                 refused, asked_wait = sent.rate_limited, sent.asked_wait

@@ -60,8 +60,9 @@ class AnswerFacts:
     @property
     def tokens(self) -> float | None:
         """Input and output tokens together; None if neither is known."""
-        usage = self.usage or TokenUsage()
-        counts = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
+        if self.usage is None:
+            return None
+        counts = [n for n in (self.usage.input_tokens, self.usage.output_tokens) if n is not None]
         return sum(counts) if counts else None
 
     def event_fields(self) -> dict[str, Any]:
@@ -233,6 +234,17 @@ def own_price(model: str, tokens: Mapping[str, float], prices: Prices) -> Fracti
     )
 
 
+def priced_counts(usage: TokenUsage) -> dict[str, float]:
+    """Return the counts that are known, by the names that `price_of` has for them."""
+    counts = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+    }
+    return {name: count for name, count in counts.items() if count is not None}
+
+
 def cost_of(model: str | None, facts: AnswerFacts, prices: Prices = NO_PRICES) -> float | None:
     """Return the cost of a reply: what its server reports, else by own or published price; None: unknown."""
     usage = facts.usage
@@ -240,13 +252,7 @@ def cost_of(model: str | None, facts: AnswerFacts, prices: Prices = NO_PRICES) -
         return facts.cost_usd
     if model is None or usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
-    counts = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cached_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-    }
-    tokens = {name: int(count) for name, count in counts.items() if count is not None}
+    tokens = {name: int(count) for name, count in priced_counts(usage).items()}
     price = own_price(model, tokens, prices)
     price = price_of(model, tokens) if price is None else price
     return None if price is None else float(price)

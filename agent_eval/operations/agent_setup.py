@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions, Tools
+from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.cassette import Cassette, open_cassette
 from agent_eval.agents.live_tools import open_tool_server
-from agent_eval.agents.tools import CaseTools, canonical
+from agent_eval.agents.tools import canonical
 from agent_eval.config.spec import AgentSpec, RunSpec
-from agent_eval.contracts import Case
 from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
@@ -93,18 +92,6 @@ def cassette_of(
     return open_cassette(path, mode, live, redacted=redacted)
 
 
-def tools_of(
-    agent_spec: AgentSpec, cassette: Cassette | None, redacted: Callable[[Any], Any]
-) -> Callable[[Case], Tools]:
-    """Return the function that makes the tools of an attempt."""
-
-    def tools(case: Case) -> Tools:
-        beyond = cassette.attempt(case.case_id) if cassette is not None else None
-        return CaseTools(case, strict=agent_spec.strict_side_effects, beyond=beyond, redacted=redacted)
-
-    return tools
-
-
 def simulation_for(
     spec: RunSpec,
     agent: Agent,
@@ -138,10 +125,9 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
         UsageError: The suite names a model that its agent's interface cannot carry, or a variable for its key
             that the operator did not allow.
     """
-    document = source.document
+    document, judging = source.document, spec.judging
     if not isinstance(document, AuiDocument) or document.agent is None:
         return spec
-    judging = spec.judging
     llm = judging.llm if judging.llm.model else replace(judging.llm, model=document.judge_model)
     judging = replace(judging, llm=llm, judges=judging.judges or document.default_judges)
     if spec.agent is None:

@@ -52,30 +52,24 @@ def counts_of(
     def with_names(run: RunRecord) -> RunRecord:
         cases = dict(run.cases)
         for now, stored, after in names:
-            before, row = definitions[stored]["definition_digest"][:DEFINITION_LENGTH], cases.get(stored)
-            if row is not None and row.definition == before:
+            definition, row = definitions[stored]["definition_digest"][:DEFINITION_LENGTH], cases.get(stored)
+            if row is not None and row.definition == definition:
                 del cases[stored]
                 cases[now] = row.model_copy(update={"case_id": now, "definition": after})
         return RunRecord(run.run, cases)
 
+    before, twice = record_of(by_new_ids), judge_twice(by_new_ids, candidate)
+    if twice is not None:
+        index, todays = by_new_ids.index_by_id(), candidate.index_by_id()
+        for case_id, result in twice.baseline.items():
+            definition = todays[case_id]["definition_digest"]
+            before.cases[case_id] = case_record(result, {**index[case_id], "definition_digest": definition})
     return Counts(
         own=own,
         main=[with_names(run) for run in main],
-        baseline=_baseline_record(by_new_ids, candidate),
+        baseline=before,
         newest=with_names(newest) if newest is not None else None,
     )
-
-
-def _baseline_record(before: Pack, after: Pack) -> RunRecord:
-    """Count what a baseline says of each case as the judges and definitions of a later run judge it."""
-    record, twice = record_of(before), judge_twice(before, after)
-    if twice is None:
-        return record
-    index, todays = before.index_by_id(), after.index_by_id()
-    for case_id, row in twice.baseline.items():
-        definition = todays[case_id]["definition_digest"]
-        record.cases[case_id] = case_record(row, {**index[case_id], "definition_digest": definition})
-    return record
 
 
 def material_of_packs(

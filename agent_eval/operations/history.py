@@ -12,16 +12,15 @@ from agent_eval.contracts.base import instant
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import Pack
 from agent_eval.gate.health import GateHealth
 from agent_eval.gate.policy_file import unknown_case_warnings, with_keys
 from agent_eval.gate.release import FEWEST, LATEST, Drift, FallenCase, drift
 from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
 from agent_eval.operations.gate import read_policy
-from agent_eval.operations.packs import open_run, open_to_show, packs_below, to_show
+from agent_eval.operations.packs import open_below, open_run, packs_below, to_show
 from agent_eval.text.numbers import count
 
 FEWEST_SHARE = 0.5
@@ -55,11 +54,9 @@ def read_histories_at(where: Path, dataset_id: str | None = None) -> dict[str, l
     """
     if not where.exists():
         raise InvalidInput(f"{where} does not exist.", remedy="Correct the path.", file=str(where))
-    if where.is_file():
-        packs = list(open_bundle(where).values())
-    else:
-        packs = [open_pack(pack) for pack in packs_below(where) if is_pack(pack)]
-    read = {pack.manifest.dataset_id: read_history(pack) for pack in packs}
+    is_empty = where.is_dir() and not any(map(is_pack, packs_below(where)))
+    packs = () if is_empty else open_below(where)
+    read = {pack.manifest.dataset_id: read_history(pack) for _, pack in packs}
     histories = {name: records for name, records in read.items() if records}
     if not histories:
         raise InvalidInput(
@@ -132,20 +129,15 @@ def read_health(packs: Sequence[Path]) -> dict[str, GateHealth]:
     """
     by_dataset: dict[str, GateHealth] = {}
     paths: dict[str, Path] = {}
-    for named in (path for where in packs for path in packs_below(where)):
-        if named.is_file():
-            opened = [(named / slug, to_show(pack)) for slug, pack in open_bundle(named).items()]
-        else:
-            opened = [(named, open_to_show(named))]
-        for path, pack in opened:
-            if (same := paths.setdefault(pack.manifest_sha256, path)) is not path:
-                raise UsageError(
-                    f"{path} and {same} are the same run",
-                    remedy="Give each run once: counted twice it looks like more evidence than it is.",
-                    field="packs",
-                )
-            health = by_dataset.setdefault(pack.manifest.dataset_id, GateHealth())
-            health.add(pack.results(), pack.index_by_id())
+    for path, pack in (opened for where in packs for opened in open_below(where)):
+        if (same := paths.setdefault(pack.manifest_sha256, path)) is not path:
+            raise UsageError(
+                f"{path} and {same} are the same run",
+                remedy="Give each run once: counted twice it looks like more evidence than it is.",
+                field="packs",
+            )
+        health, without_secrets = by_dataset.setdefault(pack.manifest.dataset_id, GateHealth()), to_show(pack)
+        health.add(without_secrets.results(), without_secrets.index_by_id())
     return by_dataset
 
 

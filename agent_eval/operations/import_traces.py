@@ -18,7 +18,7 @@ from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRI
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, Expectations, make_case
-from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load
+from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load, unsupported
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.recognise import Recognised, Recogniser, match_of
 from agent_eval.importers.records import STDIN, read_records
@@ -28,6 +28,7 @@ from agent_eval.operations.suites import refuse_ending
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor, count_markers
+from agent_eval.suites.paths import LOSSES
 from agent_eval.suites.reader import load_suite
 from agent_eval.text.escape import shell_word
 from agent_eval.text.numbers import count
@@ -51,7 +52,6 @@ class ImportRequest:
         id_from: Path of the field whose value is the case's id; None for the source's.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
-        diagnostics_out: Written as JSON Lines.
     """
 
     inputs: tuple[Path, ...]
@@ -64,7 +64,11 @@ class ImportRequest:
     id_from: str | None = None
     expect: Path | None = None
     strict: bool = False
-    diagnostics_out: Path | None = None
+
+    @property
+    def losses(self) -> Path:
+        """The file beside the suite that lists the diagnostics of an import that lost something."""
+        return self.out.with_name(f"{self.out.stem}{LOSSES}")
 
 
 def _tokens_of(event: Mapping[str, Any]) -> dict[str, int]:
@@ -151,6 +155,7 @@ class Imported:
     totals: Contents
     recognised: tuple[Recognised, ...]
     diagnostics: Diagnostics
+    losses: Path | None
 
     def to_json(self) -> dict[str, Any]:
         """Return what the command prints, as JSON values."""
@@ -160,11 +165,12 @@ class Imported:
             **self.totals.numbers(),
             "recognised": [recognised.to_json() for recognised in self.recognised],
             "diagnostics": self.diagnostics.counts,
+            "losses": None if self.losses is None else str(self.losses),
         }
 
 
 def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = None) -> Imported:
-    """Write a suite of what the inputs hold, without the secrets in it.
+    """Write a suite of what the inputs hold, without the secrets in it, and beside it what it has lost.
 
     `environ` has the secrets that are replaced; None for the variables of this process.
 
@@ -175,7 +181,7 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
             such format.
     """
     refuse_ending(request.out, "--out")
-    for written in filter(None, (request.out, request.diagnostics_out)):
+    for written in (request.out, request.losses):
         if any(written.resolve() == path.resolve() for path in request.inputs):
             raise UsageError(
                 f"{written}: is an input as well", remedy="Write to another file.", file=str(written)
@@ -184,8 +190,9 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
     diagnostics = Diagnostics(strict=request.strict, redacted=redactor.redact_text)
     try:
         return _import(request, diagnostics, redactor)
-    except InvalidInput:
-        _write_diagnostics(request, diagnostics)
+    except (InvalidInput, NothingMeasured):
+        if diagnostics.has_losses:
+            _write_losses(request.losses, diagnostics)
         raise
 
 
@@ -222,13 +229,18 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                 entry = diagnostics.entries[0] if diagnostics.entries else None
                 empty = "no message, call or result" if recogniser.recognised else "no record"
                 reason = f"the inputs hold {empty}" if entry is None else f"{entry.record}: {entry.reason}"
+                see = f", or see {request.losses} for every record" if diagnostics.has_losses else ""
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
-                    remedy="Name the format of the export, or see --diagnostics-out for every record.",
+                    remedy=f"Name the format of the export{see}.",
                     diagnostics=diagnostics.counts,
                 )
-    _write_diagnostics(request, diagnostics)
-    return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
+    losses = request.losses if diagnostics.has_losses else None
+    if losses is not None:
+        _write_losses(losses, diagnostics)
+    else:
+        request.losses.unlink(missing_ok=True)  # of an earlier import of this name
+    return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics, losses)
 
 
 def _cases(
@@ -265,13 +277,11 @@ def _cases(
             yield case, redacted
 
 
-def _write_diagnostics(request: ImportRequest, diagnostics: Diagnostics) -> None:
-    if request.diagnostics_out is not None:
-        entries = [entry.to_json() for entry in diagnostics.entries]
-        more = sum(diagnostics.counts.values()) - len(entries)
-        if more:
-            entries.append({"severity": "note", "record": "", "field": "", "reason": f"and {more:,} more"})
-        write_file(request.diagnostics_out, b"".join(dumps(entry) + b"\n" for entry in entries))
+def _write_losses(path: Path, diagnostics: Diagnostics) -> None:
+    entries = [entry.to_json() for entry in diagnostics.entries]
+    if more := sum(diagnostics.counts.values()) - len(entries):
+        entries.append({"severity": "note", "record": "", "field": "", "reason": f"and {more:,} more"})
+    write_file(path, b"".join(dumps(entry) + b"\n" for entry in entries))
 
 
 @dataclass(frozen=True)
@@ -362,7 +372,7 @@ def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
         recogniser = Recogniser(load(family), family)
         scores[family], names[family] = 0.0, set()
         for number, (record, _) in enumerate(read_records(paths, diagnostics, recogniser.is_one_record)):
-            reason = reason or recogniser.unsupported(record.value)
+            reason = reason or unsupported(record.value)
             matches = [
                 (reader.name, match)
                 for reader in recogniser.formats

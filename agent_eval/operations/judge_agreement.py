@@ -45,8 +45,7 @@ class Labelled(NamedTuple):
     judge: str
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
+class Confusion(NamedTuple):
     """Number of cases by the human's and the judge's verdict; a case is divided over its labelled trials."""
 
     both_passed: Fraction
@@ -57,18 +56,12 @@ class Confusion:
     @property
     def cases(self) -> int:
         """All cases."""
-        return int(self.both_passed + self.wrongly_failed + self.wrongly_passed + self.both_failed)
+        return int(sum(self))
 
     @property
     def right(self) -> Fraction:
         """Cases with the same verdict."""
         return self.both_passed + self.both_failed
-
-    @property
-    def earned(self) -> bool:
-        """Whether, of one verdict of the judge, enough cases are labelled and few enough wrong."""
-        wrong = self.cases - self.right
-        return self.cases >= LABELS_PER_VERDICT and wrong * LABELS_PER_VERDICT <= MOST_WRONG * self.cases
 
 
 def confusion(labelled: Sequence[Labelled], judge: str | None = None) -> Confusion:
@@ -83,7 +76,12 @@ def confusion(labelled: Sequence[Labelled], judge: str | None = None) -> Confusi
 
 def may_block(labelled: Sequence[Labelled]) -> bool:
     """Tell whether enough cases are labelled of each verdict of the judge, with few enough errors."""
-    return all(confusion(labelled, verdict).earned for verdict in ("failed", "passed"))
+    of_verdicts = [confusion(labelled, verdict) for verdict in _RULED]
+    return all(
+        cells.cases >= LABELS_PER_VERDICT
+        and (cells.cases - cells.right) * LABELS_PER_VERDICT <= MOST_WRONG * cells.cases
+        for cells in of_verdicts
+    )
 
 
 def kappa(cells: Confusion) -> float | None:
@@ -105,8 +103,7 @@ def kappa(cells: Confusion) -> float | None:
 _SHOWN = 20
 """Disagreements that the record lists for each criterion."""
 
-_RULED = ("passed", "failed")
-_CELLS = ("both_passed", "wrongly_failed", "wrongly_passed", "both_failed")
+_RULED = ("failed", "passed")
 Drawn = Literal["random", "by-verdict", "other"]
 
 
@@ -248,7 +245,7 @@ def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
         verdict if verdict in _RULED else "neither" for verdict, _ in criterion.judged.values()
     )
     right: dict[str, dict[str, Any]] = {}
-    for verdict in ("failed", "passed"):  # in how many cases it is right, with the interval over the cases
+    for verdict in _RULED:  # in how many cases it is right, with the interval over the cases
         cells = confusion(rows, verdict)
         interval = wilson(cells.right, cells.cases)
         right[verdict] = {
@@ -273,9 +270,9 @@ def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
         "criterion": criterion.text,
         "digest": criterion.digest,
         "blocking": may_block(rows) and drawn != "other",
-        "judged": {name: verdicts[name] for name in (*_RULED, "neither")},
+        "judged": {name: verdicts[name] for name in ("passed", "failed", "neither")},
         "cases": cells.cases,
-        "confusion": {name: _number(getattr(cells, name)) for name in _CELLS},
+        "confusion": {name: _number(cell) for name, cell in cells._asdict().items()},
         **{f"right_when_{verdict}": figures for verdict, figures in right.items()},
         "kappa": kappa(cells),
         "human_kappa": kappa(confusion(people)),
@@ -294,14 +291,14 @@ def agreement_text(record: Mapping[str, Any]) -> Iterator[str]:
     """Say in lines what a record says: of each criterion how often the judge is right, and what to read."""
     for row in record["criteria"]:
         yield f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})"
-        for verdict in ("failed", "passed"):
+        for verdict in _RULED:
             figure = row[f"right_when_{verdict}"]
             if figure["of"]:
                 yield (
                     f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
                     f" (at least {figure['interval'][0]:.0%})."
                 )
-        cells = ", ".join(f"{name.replace('_', ' ')} {row['confusion'][name]:g}" for name in _CELLS)
+        cells = ", ".join(f"{name.replace('_', ' ')} {cell:g}" for name, cell in row["confusion"].items())
         yield f"  {cells.capitalize()}."
         for name, value in (("Kappa", row["kappa"]), ("Kappa between people", row["human_kappa"])):
             if value is not None:

@@ -11,7 +11,7 @@ what the baseline's definition looks for, so a verdict on that is inconclusive.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -34,6 +34,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.suite import RECORDED_METADATA
+from agent_eval.contracts.trials import CasePolicy
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import Pack
 from agent_eval.storage.json import dumps
@@ -44,6 +45,14 @@ if TYPE_CHECKING:
 
 _RECORDED = RECORDED_METADATA | {"usage", "cost_usd"}
 """Keys of a case's metadata that say what an agent did, and stay with its trace."""
+
+_CANNOT_TELL = {
+    "outcome": Outcome.INCONCLUSIVE,
+    "passed": False,
+    "score": None,
+    "failure": None,
+    "reason": "judged again on text of which a rule for redaction has replaced a part since",
+}
 
 
 def judge_twice(before: Pack, after: Pack) -> JudgedTwice | None:
@@ -147,14 +156,16 @@ class _Crossing:
         todays = {judge.judge_id for judge in self.todays}
         old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
         raw = self.before.raw_trajectory(case_id) if self.todays else {}
-        rejudging = _Rejudging(raw, self.todays, self.new_policy)
-        self.baseline[case_id] = rejudging.row(old, without=self.gone | self.apart | todays)
+        without = self.gone | self.apart | todays
+        self.baseline[case_id] = _judged(old, self.new_policy, without, raw, self.todays)
         self._without_apart(case_id, new)
         if self.baselines or self.policies_differ:
             raw = self.after.raw_trajectory(case_id) if self.baselines else {}
             redacted = bool(self.baselines) and self._is_newly_redacted(case_id)
-            rejudging = _Rejudging(raw, self.baselines, self.old_policy, redacted)
-            self.by_baseline[case_id] = rejudging.row(new, without=self.apart | todays)
+            without = self.apart | todays
+            self.by_baseline[case_id] = _judged(
+                new, self.old_policy, without, raw, self.baselines, is_redacted=redacted
+            )
 
     def _changed_case(self, case_id: str) -> None:
         """Judge a case that expects something else of the same input, if every judge can."""
@@ -164,19 +175,20 @@ class _Crossing:
         todays, baselines = self.every
         named = {judge.judge_id for judge in (*todays, *baselines)} | self.gone | self.apart
         old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
+        redacted = self._is_newly_redacted(case_id)
         try:
-            baseline = _Rejudging(_crossed(old_raw, new_raw), todays, self.new_policy)
-            redacted = self._is_newly_redacted(case_id)
-            by_baseline = _Rejudging(_crossed(new_raw, old_raw), baselines, self.old_policy, redacted)
+            baseline = _judged(old, self.new_policy, named, _crossed(old_raw, new_raw), todays)
+            by_baseline = _judged(
+                new, self.old_policy, named, _crossed(new_raw, old_raw), baselines, is_redacted=redacted
+            )
         except (InvalidInput, ValidationError):
             return
-        self.baseline[case_id] = baseline.row(old, without=named)
-        self.by_baseline[case_id] = by_baseline.row(new, without=named)
+        self.baseline[case_id], self.by_baseline[case_id] = baseline, by_baseline
         self._without_apart(case_id, new)
 
     def _without_apart(self, case_id: str, row: CaseResultRow) -> None:
         if self.apart:
-            self.candidate[case_id] = _Rejudging({}, (), self.new_policy).row(row, without=self.apart)
+            self.candidate[case_id] = _judged(row, self.new_policy, self.apart)
 
     def _is_newly_redacted(self, case_id: str) -> bool:
         """Whether more was replaced in a trial of the candidate than in one of the baseline, on average."""
@@ -197,48 +209,36 @@ def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any
     return {**crossed, **trials, "metadata": {**asked, **did}}
 
 
-class _Rejudging:
-    """Judges a case with some judges, and keeps the stored verdicts of others.
+def _judged(
+    stored: CaseResultRow,
+    policy: CasePolicy,
+    without: Collection[str],
+    raw: Mapping[str, Any] | None = None,
+    judges: Sequence[Judge] = (),
+    *,
+    is_redacted: bool = False,
+) -> CaseResultRow:
+    """Return a result with each trial's stored verdicts, without those of some judges, and new ones on `raw`.
 
-    Where its text was redacted since, the judges cannot tell.
+    Where its text was redacted since, the new ones cannot tell.
     """
+    from agent_eval.judges.catalog import judge_case, validate_case  # as in `_load`
 
-    def __init__(
-        self, raw: dict[str, Any], judges: Sequence[Judge], policy: Any, is_redacted: bool = False
-    ) -> None:
-        self._judges, self._policy, self._is_redacted = judges, policy, is_redacted
-        self._ids = {judge.judge_id for judge in judges}
-        self._case = Case.model_validate(raw, context=EARLIER) if judges else None
-        if self._case is not None:
-            from agent_eval.judges.catalog import validate_case  # as in `_load`
-
-            validate_case(judges, self._case)
-
-    def row(self, stored: CaseResultRow, *, without: Collection[str]) -> CaseResultRow:
-        """Return the result: each trial's stored verdicts, without those of some judges, and new ones."""
-        results = []
-        for number, trial in enumerate(trials_of(stored)):
-            verdicts = [
-                Verdict.model_validate(row) for row in trial["verdicts"] if row["judge_id"] not in without
-            ]
-            verdicts += self._verdicts(number)
-            results.append(case_result(stored["case_id"], verdicts, trial=number))
-        row: CaseResultRow = trials_result(results, self._policy).to_json()  # type: ignore[assignment]  # the same fields
-        return row
-
-    def _verdicts(self, number: int) -> list[Verdict]:
-        if self._case is None:
-            return []
-        from agent_eval.judges.catalog import judge_case  # as in `_load`
-
-        case = self._case.of_trial(number)
-        verdicts = judge_case(self._judges, case, case.recorded)
-        why = "judged again on text of which a rule for redaction has replaced a part since"
-        outcome = {"outcome": Outcome.INCONCLUSIVE, "passed": False, "score": None, "failure": None}
-        return [
-            verdict.model_copy(update={**outcome, "reason": why})
-            if self._is_redacted and verdict.outcome is not Outcome.SKIPPED
-            else verdict
-            for verdict in verdicts
-            if verdict.judge_id in self._ids
+    case = Case.model_validate(raw, context=EARLIER) if judges else None
+    if case is not None:
+        validate_case(judges, case)
+    ids = {judge.judge_id for judge in judges}
+    results = []
+    for number, trial in enumerate(trials_of(stored)):
+        verdicts = [
+            Verdict.model_validate(row) for row in trial["verdicts"] if row["judge_id"] not in without
         ]
+        if case is not None:
+            of_trial = case.of_trial(number)
+            for verdict in judge_case(judges, of_trial, of_trial.recorded):
+                can_tell = not is_redacted or verdict.outcome is Outcome.SKIPPED
+                if verdict.judge_id in ids:
+                    verdicts.append(verdict if can_tell else verdict.model_copy(update=_CANNOT_TELL))
+        results.append(case_result(stored["case_id"], verdicts, trial=number))
+    row: CaseResultRow = trials_result(results, policy).to_json()  # type: ignore[assignment]  # the same fields
+    return row

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_eval.config.spec import Output
 from agent_eval.contracts import SHARD_CASES, SuiteShard, Tally
-from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured, UsageError
+from agent_eval.errors import IncompatibleRuns, InvalidPack, UsageError
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
@@ -48,8 +48,6 @@ def merge_packs(packs: Sequence[Path], output: Output, *, run_id: str | None = N
         InvalidPack: A pack does not verify, or its run is not complete.
         UsageError: One of the packs, or something that must not be lost or is no pack, is at `output.pack`.
     """
-    if not packs:
-        raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
     out, place = output.pack, output.pack.resolve()
     for path in packs:
         source = path.resolve()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
-from agent_eval.evidence.archive import compact, expand, refuse_no_archive
+from agent_eval.evidence.archive import compact, expand, open_bundle, refuse_no_archive
 from agent_eval.evidence.derived import enclosing_pack, is_pack
 from agent_eval.evidence.reader import Pack, Watch, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
@@ -46,8 +46,6 @@ def open_run(path: Path, *, admit: Admit | None = None, watch: Watch | None = No
     """
     if not path.is_file():
         return open_pack(path, admit=admit, watch=watch)
-    from agent_eval.evidence.archive import open_bundle  # few runs are archives
-
     packs = open_bundle(path, admit=admit, watch=watch)
     if len(packs) != 1:
         raise InvalidInput(
@@ -87,29 +85,28 @@ def paired(before: Pack, after: Pack) -> Pack:
 
     names: dict[str, str] = {}
     for key_of in (definition, asked):
-        by_key = [
-            _unique(pack, case_ids - names.keys() - {*names.values()}, key_of) for pack, case_ids in sides
-        ]
-        names |= {name: by_key[1][key] for key, name in by_key[0].items() if key in by_key[1]}
+        by_key: list[dict[str, list[str]]] = []
+        for pack, case_ids in sides:
+            alike: dict[str, list[str]] = {}
+            unpaired = case_ids - names.keys() - {*names.values()}
+            for case_id in filter(unpaired.__contains__, pack.case_ids()):
+                if (key := key_of(pack.raw_trajectory(case_id))) is not None:
+                    alike.setdefault(key, []).append(case_id)
+            by_key.append(alike)
+        for key, stored in by_key[0].items():
+            current = by_key[1].get(key, [])
+            if len(stored) == len(current) == 1:
+                names[stored[0]] = current[0]
     return before.under_names(names) if names else before
 
 
-def _unique(pack: Pack, case_ids: Set[str], key_of: Callable[[dict[str, Any]], str | None]) -> dict[str, str]:
-    """Find the ids of cases by a key that no other of them has."""
-    names_by_key: dict[str, list[str]] = {}
-    for case_id in pack.case_ids():
-        if case_id in case_ids and (key := key_of(pack.raw_trajectory(case_id))) is not None:
-            names_by_key.setdefault(key, []).append(case_id)
-    return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
-
-
-def path_in_pack(run: Path, name: Path) -> Path:
+def path_in_pack(run: Path, name: Path, *, remedy: str = "Name the file with --out.") -> Path:
     """Return the default path of a file that is written into a pack; an archive has none."""
     if run.is_file():
         refuse_no_archive(run)
         raise UsageError(
             f"{run} is an archive, into which nothing can be written",
-            remedy="Name the file with --out.",
+            remedy=remedy,
             file=str(run),
         )
     return run / name
@@ -135,6 +132,15 @@ def packs_below(path: Path) -> list[Path]:
     except (AgentEvalError, OSError):
         return packs or [path]
     return [pack for pack in packs if pack.name in of_last_job] or packs or [path]
+
+
+def open_below(path: Path) -> Iterator[tuple[Path, Pack]]:
+    """Open and verify each pack of an archive or of `packs_below`, with the place that names it."""
+    for place in packs_below(path):
+        if place.is_file():
+            yield from ((place / name, pack) for name, pack in open_bundle(place).items())
+        else:
+            yield place, open_pack(place)
 
 
 def view(pack: Pack) -> RunView:

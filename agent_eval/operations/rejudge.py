@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import Case, CaseResultRow, RejudgedFrom, SuiteHeader, TrialResult, canonical_json
-from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
+from agent_eval.contracts.replay import CaseMismatch, ReplayedVerdict, TraceMismatch
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.scoring import score_suite
@@ -305,14 +305,3 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None
 def _short(value: Any) -> str:
     text = canonical_json(value).decode()
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-
-
-def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
-    """Yield every difference between two pinned environments."""
-    if isinstance(saved, dict | None) and isinstance(current, dict | None):
-        before, now = saved or {}, current or {}
-        for name in sorted(before.keys() | now.keys()):
-            inner = f"{place}.{name}" if place else name
-            yield from environment_mismatches(before.get(name), now.get(name), inner)
-    elif saved != current:
-        yield EnvironmentMismatch(field=place, saved=saved, current=current)

@@ -22,7 +22,7 @@ from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
 from agent_eval.contracts import REPLAY_CONTRACT, AgentDescription, CaseResultRow, ExecutionConfig, Tally
-from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
+from agent_eval.contracts.replay import EnvironmentMismatch, PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence.derived import clear_unfinished, is_pack, write_output
@@ -38,12 +38,11 @@ from agent_eval.operations.rejudge import (
     JudgesAgain,
     PackDocument,
     case_mismatch,
-    environment_mismatches,
     judge_again,
     judges_for,
     trace_mismatch,
 )
-from agent_eval.operations.resume import LOOP_MODE
+from agent_eval.operations.resume import LOOP_MODE, differences
 from agent_eval.operations.run import Overrides
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.operations.trust import open_trusted
@@ -216,13 +215,11 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
     return {**environment, "judges": {name: versions[name] for name in versions if name in judging}}
 
 
-def _drift(
-    saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
-) -> list[PinnedDifference]:
+def _drift(saved: dict[str, Any], current: dict[str, Any], allowed: Iterable[str]) -> list[PinnedDifference]:
     def covers(key: str, pin: str) -> bool:
         return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
 
-    known, keys = {*_pins(saved), *_pins(current)}, tuple(allowed)
+    known, keys = {pin for pins in (saved, current) for pin, _, _ in differences({}, pins)}, tuple(allowed)
     for key in keys:
         if not any(covers(key, pin) for pin in known) and key != EVERY_PIN:
             raise UsageError(
@@ -232,17 +229,9 @@ def _drift(
                 field="allow_env_drift",
             )
     return [
-        PinnedDifference(**each.to_json(), allowed=any(covers(key, each.field) for key in keys))
-        for each in environment_mismatches(dict(saved), dict(current))
+        PinnedDifference(field=pin, saved=was, current=now, allowed=any(covers(key, pin) for key in keys))
+        for pin, was, now in differences(saved, current)
     ]
-
-
-def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    for name, value in environment.items():
-        if isinstance(value, Mapping):
-            yield from _pins(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,7 +404,10 @@ def _compared(
         for case_id in (row["case_id"] for row in again)
         if (mismatch := trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
     ]
-    environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
+    environment = [
+        EnvironmentMismatch(field=pin, saved=was, current=now)
+        for pin, was, now in differences(saved.config.pinned_env, pinned_environment())
+    ]
     same = results["summary_match"] and not results["case_mismatches"] and not traces
     passed = same and (not environment or request.ignore_environment)
     agent = replayed.config.execution_config.agent

@@ -25,7 +25,6 @@ FRESH = "--fresh"
 LOOP_MODE = "propose_execute_repair"
 """`RunConfig.execution_mode` of every run of an agent."""
 
-_MAY_DIFFER = frozenset({"run_id", "started_at"})
 _MOST_DIFFERENCES = 10
 
 
@@ -164,32 +163,35 @@ def _refuse_other_settings(
     first: RunConfig, config: RunConfig, run_id: str | None, *, what: str, remedy: str, file: Path
 ) -> None:
     """Refuse a start of a run whose settings differ from the first one's, and list them."""
-    requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
-    ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
-    differing = list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
-    if not differing:
-        return
-    hidden = len(differing) - _MOST_DIFFERENCES
-    listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
-    raise UsageError(f"cannot resume: {what}: {listed}", remedy=remedy, file=str(file), differences=differing)
+
+    def short(value: Any) -> str:
+        text = repr(value)
+        return text if len(text) <= 80 else f"{text[:79]}…"
+
+    requested = config if run_id is None else config.model_copy(update={"run_id": run_id})
+    ignored = {"started_at", "run_id"} if run_id is None else {"started_at"}
+    # What only a finished run knows; and the tree may become dirty by what the agent writes.
+    ignored |= {"git_dirty", "execution_config.redacted_cases", "execution_config.redactions"}
+    differing = [
+        f"{place} was {short(was)}, now {short(now)}"
+        for place, was, now in differences(first.to_json(), requested.to_json())
+        if place not in ignored
+    ]
+    if differing:
+        hidden = len(differing) - _MOST_DIFFERENCES
+        listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
+        message = f"cannot resume: {what}: {listed}"
+        raise UsageError(message, remedy=remedy, file=str(file), differences=differing)
 
 
-def _comparable(config: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what only a finished run knows."""
-    counts = ("redacted_cases", "redactions")
-    execution = {name: value for name, value in config["execution_config"].items() if name not in counts}
-    # The tree may become dirty by what the agent writes.
-    stated = {name: value for name, value in config.items() if name != "git_dirty"}
-    return {**stated, "execution_config": execution}
+def differences(before: Any, now: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two JSON values differ, such as `packages.orjson`, and both values there.
 
-
-def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = "") -> Iterator[str]:
-    """Yield every difference, such as `seed was 1, now 2`."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in sorted(before.keys() | after.keys()):
-            if place or name not in ignored:
-                inner = f"{place}.{name}" if place else name
-                yield from _differences(before.get(name), after.get(name), ignored, inner)
-    elif before != after:
-        was, now = (text if len(text) <= 80 else text[:79] + "…" for text in (repr(before), repr(after)))
-        yield f"{place} was {was}, now {now}"
+    Nothing is told from an empty object.
+    """
+    if isinstance(before, dict | None) and isinstance(now, dict | None):
+        old, new = before or {}, now or {}
+        for name in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(name), new.get(name), f"{place}.{name}" if place else name)
+    elif before != now:
+        yield place, before, now

@@ -49,14 +49,6 @@ class RunResult:
         return self.config.run_id
 
 
-@dataclass(frozen=True)
-class OwnParts:
-    """An agent and a model that Python code made itself, in place of those that a specification names."""
-
-    agent: Agent
-    model: ModelAccess
-
-
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
     """What the caller of a run has already, in place of what the run would make itself.
@@ -66,13 +58,14 @@ class Overrides:
         source: The suite, opened.
         baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
         options: Those of the agent; None to make them from the specification.
+        own: An agent and a model that Python code made, in place of those that the specification names.
     """
 
     redactor: Redactor | None = None
     source: SuiteSource | None = None
     baseline: Pack | None = None
     options: AgentOptions | None = None
-    own_parts: OwnParts | None = None
+    own: tuple[Agent, ModelAccess] | None = None
 
     def redactor_for(self, spec: RunSpec, environ: Mapping[str, str]) -> Redactor:
         """Return the redactor, or make that of a specification."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions
+from agent_eval.agents.base import Agent, AgentOptions, Tools
+from agent_eval.agents.cassette import Cassette
 from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.tools import CaseTools
 from agent_eval.config.assembly import recorded_fields
 from agent_eval.config.spec import AgentSpec, Judging, Limits, RunSpec
-from agent_eval.contracts import AgentDescription, ExecutionConfig, RunConfig
+from agent_eval.contracts import AgentDescription, Case, ExecutionConfig, RunConfig
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Elsewhere, Execution, ExecutionPlan, execute
@@ -41,7 +43,6 @@ from agent_eval.operations.agent_setup import (
     literal_secrets,
     redaction_of,
     simulation_for,
-    tools_of,
     with_key,
 )
 from agent_eval.operations.models import MODEL_JUDGE, ModelAccess, kept_replies, reuse_rulings
@@ -118,7 +119,8 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    source, own = overrides.source or open_suite(spec.suite), overrides.own_parts
+    source = overrides.source or open_suite(spec.suite)
+    own_agent, own_model = overrides.own or (None, None)
     spec = completed(spec, source)
     asked, pack = spec.agent, spec.output.pack
     if asked is None:
@@ -128,16 +130,16 @@ def run_agent(
     chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
     plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
     reuse_rulings(plan, overrides.baseline)
-    if own is not None:
-        plan = replace(plan, model=own.model)
+    if own_model is not None:
+        plan = replace(plan, model=own_model)
     has_begun = pack.exists() or journal_path(pack).exists()
     if asked.resume and has_begun and isinstance(plan.model, ModelAccess):
         plan.model.add_to_cassette()
-    run = _PreparedRun(spec, asked, options, chosen, plan, redactor, environ)
+    run = _PreparedRun(spec, asked, options, chosen, plan, redactor, environ, on_progress, stop)
     run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-    with closing(own.agent if own is not None else open_agent(run.agent_name, options)) as agent:
-        if own is not None:
-            simulation: Simulation | None = Simulation(own.model(), released_prompt())
+    with closing(own_agent or open_agent(run.agent_name, options)) as agent:
+        if own_model is not None:
+            simulation: Simulation | None = Simulation(own_model(), released_prompt())
         else:
             simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
         config = run.config(agent, simulation)
@@ -148,7 +150,7 @@ def run_agent(
             if isinstance(plan.model, ModelAccess) and MODEL_JUDGE in plan.names:
                 plan.model.go_on(_results_in(journal))
             with kept_replies(plan, redactor):
-                execution = _executed(run, agent, simulation, journal, (on_progress, stop))
+                execution = _executed(run, agent, simulation, journal)
                 result = _sealed(run, config, execution)
             if not execution.stopped:
                 journal.remove()
@@ -174,6 +176,8 @@ class _PreparedRun:
     plan: JudgePlan
     redactor: Redactor
     environ: Mapping[str, str]
+    on_progress: Callable[[RunProgress], None]
+    stop: Callable[[], str]
 
     @property
     def agent_name(self) -> str:
@@ -227,37 +231,25 @@ def _without_empty_journal(journal: Journal) -> Iterator[None]:
         raise
 
 
-_Watch = tuple[Callable[[RunProgress], None], Callable[[], str]]
-"""`on_progress` and `stop`, as `run_agent` takes them."""
-
-
-def _executed(
-    run: _PreparedRun, agent: Agent, simulation: Simulation | None, journal: Journal, watch: _Watch
-) -> Execution:
+def _executed(run: _PreparedRun, agent: Agent, simulation: Simulation | None, journal: Journal) -> Execution:
     """Run the trials that the journal has not, here or on a cluster, and keep the answers of live tools.
 
     After an interruption, the agents' processes are ended.
     """
-    spec, asked, options, (on_progress, stop) = run.spec, run.agent_spec, run.options, watch
-    redacted, commands = redaction_of(run.redactor), None
-    cassette = cassette_of(asked, options, redacted, is_resumed=not journal.is_empty)
+    spec, asked, options, commands = run.spec, run.agent_spec, run.options, None
+    cassette = cassette_of(asked, options, redaction_of(run.redactor), is_resumed=not journal.is_empty)
     if asked.case_commands and not agent.replays:  # the operator allows them; recorded traces have none
         env = allowed_environment(options.environ, options.pass_on)
         commands = CaseCommands(env, cwd=options.cwd, seconds=asked.case_command_seconds)
-    price = partial(priced, read_prices(spec.judging.llm.prices))
-    trial = TrialPlan(
-        agent=agent,
-        judges=run.plan.load(),
-        tools=tools_of(asked, cassette, redacted),
-        max_repairs=asked.max_repairs,
-        attempt_limits=spec.limits.attempt,
-        limits=spec.limits.trial,
-        share_expected_output=asked.share_expected_output,
-        clocks=clock.clocks(run.environ),
-        commands=commands,
-        simulation=simulation,
-        price=price,
+    settings = _TrialSettings(
+        agent=asked,
+        limits=spec.limits,
+        plan=run.plan,
+        price=partial(priced, read_prices(spec.judging.llm.prices)),
+        redactor=run.redactor,
+        clock=clock.pins(run.environ),
     )
+    trial = replace(settings.for_agent(agent, cassette), commands=commands, simulation=simulation)
     with cluster_of(spec.judging) as cluster, closing(commands) if commands is not None else nullcontext():
         plan = ExecutionPlan(
             trial=trial,
@@ -267,13 +259,13 @@ def _executed(
             limits=spec.limits.run,
             retries=Retries(),
             redactor=run.redactor,
-            elsewhere=_elsewhere(cluster, run, trial) if cluster is not None else None,
+            elsewhere=None if cluster is None else _elsewhere(cluster, run, settings, trial),
             keep_calls=cassette.keep if cassette is not None else lambda _: None,
         )
         try:
-            done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)
+            done = execute(run.chosen.suite, plan, journal, on_progress=run.on_progress, stop=run.stop)
         except NothingMeasured as nothing:
-            if reason := stop():
+            if reason := run.stop():
                 SUPERVISORS.end_children()
                 raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
@@ -316,15 +308,10 @@ def judge_names(judging: Judging) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RemoteTrials:
-    """What a worker needs to run any trial of a run; pickled with each, so it holds no key of a model.
+class _TrialSettings:
+    """What is alike in all trials of a run; pickled for workers, so it holds no key of a model."""
 
-    `name` is the agent's; `options` are without environment, since a worker has its own.
-    """
-
-    name: str
     agent: AgentSpec
-    options: AgentOptions
     limits: Limits
     plan: JudgePlan
     price: Price
@@ -332,8 +319,27 @@ class _RemoteTrials:
     clock: Mapping[str, str]
     run: str = field(default_factory=secrets.token_hex)
 
+    def for_agent(self, agent: Agent, cassette: Cassette | None) -> TrialPlan:
+        strict, redacted = self.agent.strict_side_effects, redaction_of(self.redactor)
 
-def _elsewhere(cluster: Cluster, run: _PreparedRun, here: TrialPlan) -> Elsewhere:
+        def tools(case: Case) -> Tools:
+            beyond = cassette.attempt(case.case_id) if cassette is not None else None
+            return CaseTools(case, strict=strict, beyond=beyond, redacted=redacted)
+
+        return TrialPlan(
+            agent=agent,
+            judges=self.plan.load(),
+            tools=tools,
+            max_repairs=self.agent.max_repairs,
+            attempt_limits=self.limits.attempt,
+            limits=self.limits.trial,
+            share_expected_output=self.agent.share_expected_output,
+            clocks=clock.clocks(self.clock),
+            price=self.price,
+        )
+
+
+def _elsewhere(cluster: Cluster, run: _PreparedRun, settings: _TrialSettings, here: TrialPlan) -> Elsewhere:
     """Have a cluster run trials, which `here` plans for this machine.
 
     Raises:
@@ -347,17 +353,9 @@ def _elsewhere(cluster: Cluster, run: _PreparedRun, here: TrialPlan) -> Elsewher
             remedy="Leave out --executor, or what needs this machine.",
             field="executor",
         )
-    trials = _RemoteTrials(
-        name=run.agent_name,
-        agent=agent,
-        options=replace(run.options, environ={}),
-        limits=run.spec.limits,
-        plan=run.plan,
-        price=here.price,
-        redactor=run.redactor,
-        clock=clock.pins(run.environ),
-    )
-    return Elsewhere(cluster, partial(_run_trial, trials))
+    # A worker has an environment of its own.
+    options = replace(run.options, environ={})
+    return Elsewhere(cluster, partial(_run_trial, settings, run.agent_name, options))
 
 
 _plans: dict[str, TrialPlan] = {}
@@ -365,25 +363,20 @@ _opening = threading.Lock()
 
 
 def _run_trial(
-    trials: _RemoteTrials, raw: Mapping[str, Any], number: TrialNumber, versions: Mapping[str, str | None]
+    settings: _TrialSettings,
+    name: str,
+    options: AgentOptions,
+    raw: Mapping[str, Any],
+    number: TrialNumber,
+    versions: Mapping[str, str | None],
 ) -> FinishedTrial | None:
     """Run a trial on a worker, which keeps the agent of its latest run open."""
     refuse_other_versions(versions)
     with _opening:
-        if trials.run not in _plans:
+        if settings.run not in _plans:
             while _plans:
                 _plans.popitem()[1].agent.close()
-            _plans[trials.run] = TrialPlan(
-                agent=open_agent(trials.name, replace(trials.options, environ=dict(os.environ))),
-                judges=trials.plan.load(),
-                tools=tools_of(trials.agent, None, redaction_of(trials.redactor)),
-                max_repairs=trials.agent.max_repairs,
-                attempt_limits=trials.limits.attempt,
-                limits=trials.limits.trial,
-                share_expected_output=trials.agent.share_expected_output,
-                retry=Retries(),
-                clocks=clock.clocks(trials.clock),
-                price=trials.price,
-            )
-        plan = _plans[trials.run]
-    return record_trial(raw, number, plan, trials.redactor)
+            agent = open_agent(name, replace(options, environ=dict(os.environ)))
+            _plans[settings.run] = replace(settings.for_agent(agent, None), retry=Retries())
+        plan = _plans[settings.run]
+    return record_trial(raw, number, plan, settings.redactor)

@@ -32,7 +32,7 @@ from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
 from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.run import Overrides, OwnParts
+from agent_eval.operations.run import Overrides
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.suites.aui import TAGS, AuiDocument
 from agent_eval.suites.document import parse_header
@@ -99,8 +99,8 @@ def run_suite(
             judging=Judging(llm=LlmSpec(provider=ADAPTER)),
         )
         agent = AdapterAgent(adapter, named.agent_id, key, named.model)
-        own_parts = OwnParts(agent, _AdapterAccess(adapter, document))
-        run_agent(spec, environ=os.environ, overrides=Overrides(source=source, own_parts=own_parts))
+        own = agent, _AdapterAccess(adapter, document)
+        run_agent(spec, environ=os.environ, overrides=Overrides(source=source, own=own))
         result = conversation_results(pack)
     return result if options.pack is not None else result.model_copy(update={"pack": None})
 

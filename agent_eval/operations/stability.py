@@ -22,8 +22,8 @@ from agent_eval.contracts.trials import (
 )
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import judge, refuse_unjudgeable
-from agent_eval.errors import NotEvaluable, NothingMeasured, UsageError
-from agent_eval.evidence.reader import open_pack, refuse_incomplete
+from agent_eval.errors import NotEvaluable, NothingMeasured
+from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.statistics import wilson
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.resume import LOOP_MODE
@@ -39,27 +39,24 @@ NOTABLE_FLAKE = 0.05
 QUARANTINE_BELOW = 0.98
 
 
-@dataclass(frozen=True, slots=True)
-class TrialOutcome:
-    """The result of one case in one run."""
-
-    passed: bool
-    hard_failed: bool = False
-    judged: bool = True
-    """False where no judge had anything to judge: counts only where no other run of the case was judged."""
+Trial = tuple[str, bool]
+"""The outcome of one case in one run, and whether a hard judge failed."""
 
 
 def stability(
-    trials: Mapping[str, Sequence[TrialOutcome]],
+    trials: Mapping[str, Sequence[Trial]],
     *,
     dataset_id: str,
     execution_mode: str,
     judge_names: Sequence[str] = (),
 ) -> StabilityReport:
-    """Report on repeated runs: the outcome of each by case id, in run order, at least two runs a case.
+    """Report on repeated runs: the trials of each case by its id, in run order, at least two a case.
 
-    A flaky case that passes less often than `QUARANTINE_BELOW` should be quarantined. Raises
-    `NothingMeasured` where there is no case, or a case has fewer than two runs.
+    Skipped trials, in which no judge had anything to judge, count only where a case has no others. A flaky
+    case that passes less often than `QUARANTINE_BELOW` should be quarantined.
+
+    Raises:
+        NothingMeasured: There is no case, or a case has fewer than two runs.
     """
     short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
     if not trials or short:
@@ -71,15 +68,15 @@ def stability(
     cases = [_case(case_id, trials[case_id]) for case_id in sorted(trials)]
     runs = []
     for number in range(max(map(len, trials.values()))):
-        outcomes = _counted([outcomes[number] for outcomes in trials.values() if number < len(outcomes)])
-        passed = sum(outcome.passed for outcome in outcomes)
+        ended = _counted([outcomes[number] for outcomes in trials.values() if number < len(outcomes)])
+        passed = sum(outcome == Outcome.PASSED for outcome, _ in ended)
         runs.append(
             StabilityRun(
                 run_index=number,
-                cases=len(outcomes),
+                cases=len(ended),
                 passed_cases=passed,
-                hard_fail_cases=sum(outcome.hard_failed for outcome in outcomes),
-                pass_rate=passed / len(outcomes),
+                hard_fail_cases=sum(hard_failed for _, hard_failed in ended),
+                pass_rate=passed / len(ended),
             )
         )
     flaky = [case.case_id for case in cases if case.flaky]
@@ -107,6 +104,10 @@ def stability(
     )
 
 
+def _counted(trials: Sequence[Trial]) -> Sequence[Trial]:
+    return [trial for trial in trials if trial[0] != Outcome.SKIPPED] or trials
+
+
 def runs_to_see_flake(rate: float) -> int:
     """Compute after how many runs a case that fails with chance `rate` has failed with a chance of 95 %.
 
@@ -115,9 +116,9 @@ def runs_to_see_flake(rate: float) -> int:
     return max(1, ceil(log(0.05) / log(1 - rate)))
 
 
-def _case(case_id: str, runs: Sequence[TrialOutcome]) -> CaseStability:
-    runs = _counted(runs)
-    total, passed = len(runs), sum(run.passed for run in runs)
+def _case(case_id: str, trials: Sequence[Trial]) -> CaseStability:
+    trials = _counted(trials)
+    total, passed = len(trials), sum(outcome == Outcome.PASSED for outcome, _ in trials)
     rate = passed / total
     flaky = 0 < passed < total
     needed = runs_to_see_flake(min(rate, 1 - rate) if flaky else NOTABLE_FLAKE)
@@ -137,7 +138,7 @@ def _case(case_id: str, runs: Sequence[TrialOutcome]) -> CaseStability:
         case_id=case_id,
         runs=total,
         pass_count=passed,
-        hard_fail_count=sum(run.hard_failed for run in runs),
+        hard_fail_count=sum(hard_failed for _, hard_failed in trials),
         pass_rate=rate,
         confidence_95=ShareInterval(**wilson(passed, total)._asdict()),
         flaky=flaky,
@@ -147,10 +148,6 @@ def _case(case_id: str, runs: Sequence[TrialOutcome]) -> CaseStability:
         quarantine_recommended=quarantine,
         reason=reason,
     )
-
-
-def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
-    return [run for run in runs if run.judged] or runs
 
 
 RECORDED_MODE = "trace_score"
@@ -187,7 +184,7 @@ def check_recorded(request: StabilityRequest, *, environ: Mapping[str, str]) -> 
     judging = _asked_anew(request.judging)
     plan = judge_plan(judging, judging.judges or DEFAULT_JUDGES, environ)
     judges = plan.load()
-    trials: dict[str, list[TrialOutcome]] = {}
+    trials: dict[str, list[Trial]] = {}
     ids: list[str] = []
     recorded_once, measured, error = 0, False, ""
     for raw_case, case in (read for shard in source.shards for read in source.read(shard)):
@@ -200,7 +197,7 @@ def check_recorded(request: StabilityRequest, *, environ: Mapping[str, str]) -> 
         # The reason of the first error.
         errors = (each.reason for row in results for each in row.verdicts if each.outcome is Outcome.ERROR)
         error = error or one_line(next(errors, ""), limit=200).rstrip(".")
-        trials[case.case_id] = [_outcome(result.outcome, result.hard_failed) for result in results]
+        trials[case.case_id] = [(result.outcome, result.hard_failed) for result in results]
     refuse_duplicates(source, ids)
     if error and not measured:
         raise NotEvaluable(
@@ -239,10 +236,7 @@ def check_agent(
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended the run early.
-        UsageError: An earlier check is to be resumed.
     """
-    if agent.resume:
-        raise UsageError("a check of stability is not resumed", remedy="Leave out --resume.", field="resume")
     with TemporaryDirectory(prefix="agent-eval-stability-") as directory:
         run = RunSpec(
             suite=request.suite,
@@ -259,11 +253,10 @@ def check_agent(
                 remedy="Raise the limit, or ask for fewer runs.",
             )
         pack = open_pack(result.pack)
-        refuse_incomplete(pack.name, pack.manifest)
         refuse_unreachable(result.pack, result.summary, request.suite)
         refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
         trials = {
-            row["case_id"]: [_outcome(trial["outcome"], trial["hard_failed"]) for trial in trials_of(row)]
+            row["case_id"]: [(trial["outcome"], trial["hard_failed"]) for trial in trials_of(row)]
             for row in pack.results()
         }
     names, dataset_id = judge_names(request.judging), result.config.dataset_id
@@ -275,7 +268,3 @@ def _asked_anew(judging: Judging) -> Judging:
     if judging.llm.cassette is not None:
         return judging
     return replace(judging, llm=replace(judging.llm, cassette_mode="record"))
-
-
-def _outcome(outcome: str, hard_failed: bool) -> TrialOutcome:
-    return TrialOutcome(outcome == Outcome.PASSED, hard_failed, judged=outcome != Outcome.SKIPPED)

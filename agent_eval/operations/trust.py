@@ -20,17 +20,16 @@ from agent_eval.attestations.dsse import (
 )
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, SigningKey, read_public_key
-from agent_eval.attestations.predicates import (
+from agent_eval.attestations.statement import (
     GATE_FIELD,
+    Statement,
     check_result,
     gate_predicate,
     result_predicate,
     subjects_of,
 )
-from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
-from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.archive import refuse_no_archive
+from agent_eval.errors import InvalidInput
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, Watch, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
@@ -42,6 +41,7 @@ from agent_eval.operations.packs import (
     listed_digests,
     open_run,
     outcomes_of,
+    path_in_pack,
 )
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps
@@ -70,7 +70,6 @@ def attest(
     signer: Signer,
     *,
     decision: Path | None = None,
-    url: str | None = None,
     environ: Mapping[str, str],
 ) -> dict[str, Any]:
     """Verify a pack, and write what its run and its gate found below `attestations/`.
@@ -86,16 +85,10 @@ def attest(
         InvalidPack: The pack does not verify, or its run is not complete.
         UsageError: The pack is an archive.
     """
-    if path.is_file():
-        refuse_no_archive(path)
-        raise UsageError(
-            f"{path} is an archive, into which nothing can be written",
-            remedy="Attest the pack's directory, then archive it.",
-            file=str(path),
-        )
+    path_in_pack(path, Path(RESULT.bundle), remedy="Attest the pack's directory, then archive it.")
     remove_unlisted(path, (name for kind in KINDS for name in (kind.predicate, kind.mac, kind.bundle)))
     pack = open_run(path)
-    return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), url=url, environ=environ)
+    return attest_opened(pack, path, signer, gate=_passed_gate(pack, decision), environ=environ)
 
 
 def attest_opened(

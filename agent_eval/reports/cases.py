@@ -112,7 +112,6 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterator[str]:
 def _criterion_lines(
     case: CaseRegression, conversation: ConversationChange | None, detail: Detail
 ) -> Iterator[str]:
-    """Name the criteria that got worse, each with the judge's reason."""
     for judge in case.judges[: detail.ids]:
         worse = conversation.worse(judge.judge_id) if conversation is not None else []
         for each in worse[:CRITERIA_SHOWN]:

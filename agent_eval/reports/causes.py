@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
@@ -104,10 +104,6 @@ def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
         reasons = reasons_of(row)
         for reason in [reason for reason in reasons if reason.is_of_behaviour] or reasons:
             having.setdefault(reason, []).append(position)
-    return _fewest(rows, having)
-
-
-def _fewest(rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]]) -> list[Cause]:
     explained: set[int] = set()
     queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
     heapify(queue)

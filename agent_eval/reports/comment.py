@@ -23,8 +23,7 @@ from agent_eval.reports.cases import in_full
 from agent_eval.reports.counts import fallen, judging_words, not_judged, passing, rates
 from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.layout import Markdown, templates
-from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
-from agent_eval.reports.parts import SIGNS, State, Story
+from agent_eval.reports.model import SIGNS, EvaluationReport, State, Story, SuiteReport, undecided
 from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import code_span, fence, is_web_address, link, plain, prose
 from agent_eval.text.numbers import count
@@ -92,7 +91,6 @@ def render_markdown(
 
 
 def _evidence(report: EvaluationReport) -> list[Markdown]:
-    """Link the evidence and the HTML report, where their places are known."""
     places = (("evidence", report.evidence_name), ("HTML report", report.html_name))
     return [
         Markdown(
@@ -332,7 +330,6 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
 
 
 def _difference(item: Any, detail: Detail) -> str:
-    """Write one difference: what it is of, what the pack says, and what is so now."""
 
     def quoted(value: Any) -> str:
         return detail.code(str(value))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import get_args
 
 from agent_eval.contracts.history import CaseRecord, RunRecord
-from agent_eval.gate.statistics import wilson
-from agent_eval.history.board import Board, CaseBoard, Kind
-from agent_eval.text.escape import clean
+from agent_eval.history.board import Board
 from agent_eval.text.numbers import count, percent
 
-CONFIDENCE = 0.95
 LOW_AMONG = 20
 """Newest runs among which a report places a run, as many as the gate holds it against."""
 FEWEST_RUNS = 4
@@ -118,37 +113,6 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     if _below_all(own_rate, known):
         words += ", so this is below them all"
     return words
-
-
-def rate_words(case: CaseBoard) -> str:
-    """Write the rate of a case with its interval, such as `90% (70% to 97%)`."""
-    if not case.scored:
-        return "not scored"
-    interval = wilson(case.passed, case.scored, CONFIDENCE)
-    low, high = (percent(end, decimals=0) for end in (interval.low, interval.high))
-    return f"{percent(case.passed / case.scored, decimals=0)} ({low} to {high})"
-
-
-def misses_words(case: CaseBoard) -> str:
-    """Name what the misses of a case were, and what its trials were lost to."""
-    missed = [f"{number} {kind.replace('_', ' ')}" for kind, number in case.missed.items()]
-    lost = [f"{number} lost to {kind.replace('_', ' ')}" for kind, number in case.lost.items()]
-    return ", ".join([*missed, *lost])
-
-
-def kinds_words(history: Board) -> str:
-    """Count the cases by what their newest trials say: `62 steady, 3 flaky`."""
-    numbers = Counter(case.kind for case in history.cases)
-    return ", ".join(f"{numbers[kind]:,} {kind}" for kind in get_args(Kind) if numbers[kind]) or "none"
-
-
-def since_words(case: CaseBoard) -> str:
-    """Say since which run a case misses; empty where it passed in the newest one."""
-    if case.since is None:
-        return ""
-    commit = case.since.git_commit
-    name = clean(commit[:7] if commit else case.since.run_id, limit=40)
-    return f"{name} ({clean(case.since.started_at[:10])})"
 
 
 def cell(case: CaseRecord | None) -> str:

@@ -58,11 +58,17 @@ def _when_failed(suite: SuiteReport) -> str:
         return "Find what takes longer or costs more, or change the limit in the policy."
     if suite.blocking:
         return "Fix the cases below."
-    return _about_limits(suite)
+    broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
+    waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
+    if waiting and not broken:
+        return f"Name a baseline, which {code(waiting[0])} is measured against, or leave that limit out."
+    limit = code(broken[0]) if broken else "the limit"
+    if suite.comparison is not None:
+        return f"Nothing got worse here: mend the cases below on main, or change {limit}."
+    return f"Fix the failing cases below, or change {limit}."
 
 
 def _about_cases(suite: SuiteReport) -> str:
-    """Say what to do about cases that got worse, by their causes."""
     if are_all_of(suite.causes, "service"):
         return "Check network, quotas and the machine, then run again."
     if are_all_of(suite.causes, "judge"):
@@ -85,20 +91,7 @@ def _about_cases(suite: SuiteReport) -> str:
     return f"Fix {what}: what changed is below. Intended? {intended}, or have it waived."
 
 
-def _about_limits(suite: SuiteReport) -> str:
-    decision = suite.decision
-    broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
-    waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
-    if waiting and not broken:
-        return f"Name a baseline, which {code(waiting[0])} is measured against, or leave that limit out."
-    limit = code(broken[0]) if broken else "the limit"
-    if suite.comparison is not None:
-        return f"Nothing got worse here: mend the cases below on main, or change {limit}."
-    return f"Fix the failing cases below, or change {limit}."
-
-
 def _when_open(suite: SuiteReport) -> str:
-    """Choose the remedy by what keeps the answer open; the record of the reruns knows."""
     decision, reruns = suite.decision, suite.reruns
     if not decision.sentence:
         return ""  # an earlier version asked for what the gate no longer has

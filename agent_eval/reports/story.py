@@ -19,17 +19,18 @@ from agent_eval.gate.sentences import say
 from agent_eval.reports.blocks import NAMED, code, named
 from agent_eval.reports.causes import as_regression, causes_of, crashed, in_words
 from agent_eval.reports.counts import passing
-from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.parts import (
+from agent_eval.reports.model import (
     NOT_EVALUATED,
     WORDS,
     Answer,
     CaseRow,
+    EvaluationReport,
     Finding,
     Group,
     RuleRow,
     State,
     Story,
+    SuiteReport,
 )
 from agent_eval.reports.remedies import to_do
 from agent_eval.reports.suite import behind_green, case_sets, figures, notices_of
@@ -322,7 +323,6 @@ def _red(suite: SuiteReport, story: Story) -> str:
 
 
 def _groups(suite: SuiteReport, story: Story) -> list[Group]:
-    """Group what has to be looked at by cause and counts: what got worse, else what fails at all."""
     if story.state == "passed":
         return []
     if not suite.worse and not suite.blocking:

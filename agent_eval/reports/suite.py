@@ -232,8 +232,19 @@ def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
         if any(values):
             yield Fact(label, *values)
     yield Fact("Result", *(passing(run.summary).rstrip(".") for run in (suite.candidate, other) if run))
-    if comparison is not None:
-        yield from _moves(comparison)
+    if comparison is not None and comparison.overview.compared_cases:
+        for label, name in (
+            ("Pass rate, of compared cases", "pass_rate"),
+            ("Hard fails, of compared cases", "hard_fail_rate"),
+        ):
+            if name in comparison.metrics:
+                before, now, moved = pair(comparison.metrics[name])
+                yield Fact(label, now, before, moved)
+    for metric in comparison.behaviour.shifts if comparison is not None else ():
+        if metric.name in AMOUNTS:
+            now, before = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
+            ratio = _ratio(metric) if metric.baseline and metric.candidate is not None else ""
+            yield Fact(AMOUNTS[metric.name].capitalize(), now, before, ratio)
     files = {
         "Suite": suite.suite_path,
         "Baseline": how_found(suite.baseline) if suite.baseline is not None else "",
@@ -245,21 +256,3 @@ def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
         "agent-eval": tool_version,
     }
     yield from (Fact(label, value) for label, value in files.items() if value)
-
-
-def _moves(comparison: Comparison) -> Iterator[Fact]:
-    """List the rates of the cases that both runs have, and what both took, with how they moved."""
-    if comparison.overview.compared_cases:
-        rates = {
-            "Pass rate, of compared cases": "pass_rate",
-            "Hard fails, of compared cases": "hard_fail_rate",
-        }
-        for label, name in rates.items():
-            if name in comparison.metrics:
-                before, now, moved = pair(comparison.metrics[name])
-                yield Fact(label, now, before, moved)
-    for metric in comparison.behaviour.shifts:
-        if metric.name in AMOUNTS:
-            now, before = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
-            ratio = _ratio(metric) if metric.baseline and metric.candidate is not None else ""
-            yield Fact(AMOUNTS[metric.name].capitalize(), now, before, ratio)

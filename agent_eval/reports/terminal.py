@@ -61,11 +61,10 @@ def run_text(
     lines += wrapped([_curve(summary.pass_curve)], rest="  ") if summary.pass_curve else []
     lines += filter(None, [redacted(execution) if execution is not None else ""])
     lines.append(f"Evidence: {shown_name(pack, 1000)}")
-    return joined(lines)
+    return "\n".join(lines)
 
 
 def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) -> list[str]:
-    """Write a case that did not pass on one line with its reason, then its trajectory and its traceback."""
     from agent_eval.contracts.verdict import EXECUTION
 
     # A crash of the agent explains more than a judge's complaint of the missing output.
@@ -112,7 +111,7 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
         lines += wrapped([clean(reason)], first="    ", rest="    ")
     if len(rows) > CASES_SHOWN:
         lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
-    return joined([*lines, *([f"Report: {shown_name(path, 1000)}"] if path else [])])
+    return "\n".join([*lines, *([f"Report: {shown_name(path, 1000)}"] if path else [])])
 
 
 def _curve(curve: Sequence[PassCurve]) -> str:
@@ -147,16 +146,6 @@ def painted(text: str, colour: str, wanted: bool) -> str:
     return f"{colour}{text}{PLAIN}" if wanted else text
 
 
-def joined(lines: Iterable[str]) -> str:
-    """Make one text of lines."""
-    return "\n".join(lines)
-
-
-def complete_text(summary: RunSummary, pack: str, *, colour: bool = False, failing: Failing = ()) -> str:
-    """Render the result of a run that an earlier start had finished."""
-    return "Already complete: nothing was run.\n" + run_text(summary, pack, colour=colour, failing=failing)
-
-
 def agent_run_text(
     summary: RunSummary,
     pack: str,
@@ -172,40 +161,22 @@ def agent_run_text(
     ordered = sorted(summary.failures.items(), key=lambda item: (-item[1], item[0]))
     kinds = ", ".join(f"{name} {number:,}" for name, number in ordered)
     sentences = [f"Verdicts that do not pass, by kind: {kinds}."] if kinds else []
-    sentences += [*_missing_variable(failing), *_effort(progress)]
-    wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
-    number = progress.unanswered_calls
-    unanswered = [f"{count(number, 'tool call')} got no answer."] if number else []
-    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *unanswered])
-
-
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
-
-
-def _missing_variable(failing: Failing) -> list[str]:
-    """Say how an agent gets an environment variable, where it crashed with the name of one."""
-    for row, *_ in failing:
-        for verdict in row["verdicts"]:
-            name = _VARIABLE.search(verdict["reason"])
-            if verdict["failure"] == "agent_error" and name:
-                return [
-                    f"The agent names {name[0]}. It sees few variables but those that you pass on: "
-                    f"--agent-env {name[0]} passes this one."
-                ]
-    return []
-
-
-def _effort(progress: RunProgress) -> list[str]:
-    sentences = []
-    if number := progress.resumed:
-        sentences.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
-    if number := progress.damaged:
+    # Where it crashed with the name of an environment variable, how it gets one.
+    verdicts = (verdict for row, *_ in failing for verdict in row["verdicts"])
+    crashes = (verdict["reason"] for verdict in verdicts if verdict["failure"] == "agent_error")
+    if name := next(filter(None, map(_VARIABLE.search, crashes)), None):
         sentences.append(
-            f"{count(number, 'record')} of the journal {verb(number, 'was', 'were')} damaged since: "
-            "run again."
+            f"The agent names {name[0]}. It sees few variables but those that you pass on: "
+            f"--agent-env {name[0]} passes this one."
         )
+    effort = []
+    if number := progress.resumed:
+        effort.append(f"{count(number, 'trial')} {verb(number, 'was', 'were')} done before.")
+    if number := progress.damaged:
+        were = verb(number, "was", "were")
+        effort.append(f"{count(number, 'record')} of the journal {were} damaged since: run again.")
     if number := progress.retries:
-        sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
+        effort.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:
         costs = progress.costs
         parts = {"agent": costs.agent, "LLM judges": costs.judges, "simulated users": costs.simulated_users}
@@ -213,8 +184,15 @@ def _effort(progress: RunProgress) -> list[str]:
         of_each = f" ({known})" if costs.judges or costs.simulated_users else ""
         unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known in full"
         unknown = unknown if progress.unknown_cost else ""
-        sentences.append(f"Spent: ${progress.cost_usd:,.4f}{of_each}{unknown}.")
-    return [*([" ".join(sentences)] if sentences else []), *progress.notes]
+        effort.append(f"Spent: ${progress.cost_usd:,.4f}{of_each}{unknown}.")
+    sentences += [*([" ".join(effort)] if effort else []), *progress.notes]
+    lines += [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
+    number = progress.unanswered_calls
+    unanswered = [f"{count(number, 'tool call')} got no answer."] if number else []
+    return "".join(f"{line}\n" for line in [*lines, evidence, *unanswered])
+
+
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 
 
 _BAR = 24
@@ -237,7 +215,6 @@ def progress_bar(progress: RunProgress, columns: int) -> str:
 
 
 def _state(progress: RunProgress, more: str) -> list[str]:
-    """Say how trials ended, what they cost, `more` where that is not all, and how much time is left."""
     parts = [f"{progress.passed:,} passed", f"{progress.failed:,} failed", count(progress.errors, "error")]
     if progress.retries:
         parts.append(count(progress.retries, "retry", "retries"))

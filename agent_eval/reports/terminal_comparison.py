@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from agent_eval.contracts import CaseRegression, Comparison, GateDecision, Metric, RunReference, Tally
 from agent_eval.reports.blocks import CRITERIA_SHOWN, pair
 from agent_eval.reports.counts import fallen, rates
-from agent_eval.reports.model import SuiteReport, undecided
-from agent_eval.reports.parts import Finding, State
+from agent_eval.reports.model import Finding, State, SuiteReport, undecided
 from agent_eval.reports.story import story_of
 from agent_eval.reports.suite import case_sets
 from agent_eval.reports.terminal import (
@@ -17,7 +16,6 @@ from agent_eval.reports.terminal import (
     RED,
     WIDTH,
     YELLOW,
-    joined,
     painted,
     shown_name,
     wrapped,
@@ -70,11 +68,10 @@ def compare_text(comparison: Comparison, path: str, *, colour: bool = False) -> 
         lines += ["Regressed:", *_regressed(regressed, comparison)]
     if less_often := [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in fallen(comparison)]:
         lines += ["Pass less often:", *less_often[:CASES_SHOWN], *_more(less_often)]
-    return joined([*lines, f"Comparison: {shown_name(path, 1000)}"])
+    return "\n".join([*lines, f"Comparison: {shown_name(path, 1000)}"])
 
 
 def _more(listed: Sequence[object], what: str = "") -> list[str]:
-    """Count those beyond what is shown."""
     more = len(listed) - CASES_SHOWN
     return [f"  and {more:,} more{what}"] if more > 0 else []
 
@@ -140,7 +137,7 @@ def gate_text(
         ]
         lines += wrapped(counts, first="  -- ", rest="     ")
         lines += _findings([Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"])
-    return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
+    return "\n".join([*lines, f"Decision: {shown_name(path, 1000)}"])
 
 
 def _ids(case_ids: Sequence[str]) -> str:

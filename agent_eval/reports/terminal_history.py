@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
 from agent_eval.gate.release import FEWEST, Drift
-from agent_eval.history.board import Board, CaseBoard, Recommendation
-from agent_eval.reports.history import (
-    LEGEND,
-    cell,
-    costs,
-    kinds_words,
-    latencies,
-    misses_words,
-    rate_words,
-    rates,
-    since_words,
-    trend_words,
-)
+from agent_eval.gate.statistics import wilson
+from agent_eval.history.board import Board, CaseBoard, Kind, Recommendation
+from agent_eval.reports.history import LEGEND, cell, costs, latencies, rates, trend_words
 from agent_eval.reports.terminal import GREEN, RED, YELLOW, painted, shown_name
 from agent_eval.text.escape import clean
-from agent_eval.text.numbers import count, distance
+from agent_eval.text.numbers import count, distance, percent
 
 CASES_SHOWN = 30
 _MOST_FALLEN = 5
@@ -84,22 +75,24 @@ def _heat_map(history: Board, colour: bool) -> list[str]:
 
 
 def _flake_board(history: Board, colour: bool) -> list[str]:
-    lines = [f"By their last 20 trials: {kinds_words(history)}"]
+    numbers = Counter(case.kind for case in history.cases)
+    kinds = ", ".join(f"{numbers[kind]:,} {kind}" for kind in get_args(Kind) if numbers[kind])
+    lines = [f"By their last 20 trials: {kinds or 'none'}"]
     unsteady = [case for case in history.cases if not case.always_passed][:CASES_SHOWN]
     if not unsteady:
         return lines
     rows = [("case", "kind", "rate (95% interval)", "last 20 trials", "since", "misses")]
-    rows += [
-        (
-            _name(case).rstrip(),
-            case.kind,
-            rate_words(case),
-            case.letters,
-            since_words(case) or "-",
-            misses_words(case),
-        )
-        for case in unsteady
-    ]
+    for case in unsteady:
+        since, rate = "-", "not scored"
+        if case.since is not None:
+            run = clean((case.since.git_commit or "")[:7] or case.since.run_id, limit=40)
+            since = f"{run} ({clean(case.since.started_at[:10])})"
+        if case.scored:
+            ends = (percent(end, decimals=0) for end in wilson(case.passed, case.scored))
+            rate = f"{percent(case.passed / case.scored, decimals=0)} ({' to '.join(ends)})"
+        misses = [f"{number} {kind.replace('_', ' ')}" for kind, number in case.missed.items()]
+        misses += [f"{number} lost to {kind.replace('_', ' ')}" for kind, number in case.lost.items()]
+        rows.append((_name(case).rstrip(), case.kind, rate, case.letters, since, ", ".join(misses)))
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     lines.append("")
     for number, (*row, last) in enumerate(rows):

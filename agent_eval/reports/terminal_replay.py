@@ -56,7 +56,6 @@ def replay_text(report: ReplayReport, path: str | None, *, colour: bool = False)
 
 
 def _verdicts(mismatches: Sequence[CaseMismatch]) -> list[str]:
-    """Write a line for each of the first cases: what one judge said, and says now."""
     lines = []
     for case in mismatches[:_SHOWN]:
         case_id = clean(case.case_id, limit=70)

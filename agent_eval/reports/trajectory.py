@@ -95,7 +95,6 @@ _MOST_TRIALS_NAMED = 10
 
 
 def _among_trials(row: CaseResultRow, number: int) -> str:
-    """Say how many trials of a case passed, which one is shown, and how to see the others."""
     trials = row.get("trials") or ()
     if len(trials) < 2:
         return ""

@@ -70,6 +70,43 @@ def parse_and_encode(
     return _parse(data, source, limits, first_line, orjson.OPT_SORT_KEYS)
 
 
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def elements_of(data: bytes, member: str) -> tuple[bytes, list[slice]] | None:
+    """Find the elements of the array that a JSON object has as a member, without keeping their values.
+
+    Returns the text without them, and where in `data` each of them is. None where there is no such array, or
+    the text is malformed. What is returned need not be strict JSON: `parse` decides.
+    """
+    # Latin-1 has one character for each byte, and none of those of a longer character is a sign of JSON.
+    text, value_at = data.decode("latin-1"), json.JSONDecoder().raw_decode
+
+    def after_space(at: int) -> int:
+        return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+
+    def after(at: int, sign: str) -> int:
+        if text[at := after_space(at)] != sign:
+            raise ValueError(f"no {sign}")
+        return after_space(at + 1)
+
+    places: list[slice] = []
+    try:
+        key, at = value_at(text, after(0, "{"))
+        while key != member:
+            _, at = value_at(text, after(at, ":"))
+            key, at = value_at(text, after(at, ","))
+        begin = end = after(after(at, ":"), "[")
+        while text[end] != "]":
+            at = after(end, ",") if places else begin
+            _, end = value_at(text, at)
+            places.append(slice(at, end))
+            end = after_space(end)
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return data[:begin] + data[end:], places
+
+
 def read_json(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Read and parse a JSON file. Raises what `read_bytes` and `parse` raise."""
     return parse(read_bytes(path, max_bytes=limits.max_bytes), source=str(path), limits=limits)

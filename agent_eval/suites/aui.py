@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import SCHEMA_VERSION
-from agent_eval.contracts.aui import AuiSuite, AuiTest, LlmEvaluation
+from agent_eval.contracts.aui import AuiSuite, LlmEvaluation
 from agent_eval.errors import UsageError
 from agent_eval.suites.aui_faults import faults, faults_of_key, key_reference, warnings
 from agent_eval.suites.document import WholeDocument
@@ -103,6 +103,24 @@ def _as_suite(suite: AuiSuite | None) -> dict[str, Any]:
     """Write a suite as one of cases; an empty one in place of one with faults."""
     if suite is None:
         return {"dataset_id": "unknown", "cases": []}
+    cases = []
+    for test in suite.tests:
+        turns: list[dict[str, Any]] = []
+        for turn in test.turns:
+            about = {"timeout": turn.timeout, "expectation": turn.expectation}
+            turns.append({"auto": True} if turn.is_auto else {"input": turn.user})
+            turns[-1] |= {name: value for name, value in about.items() if value}
+        turns += [{"auto": True} for _ in range(test.padding)]
+        conversation = {"guidelines": test.guidelines, "user_info": test.userInfo, "max_turns": len(turns)}
+        if test.systemPrompt:
+            conversation["system_prompt"] = test.systemPrompt
+        judged: dict[str, list[dict[str, Any]]] = {STRICT: [], LLM: []}
+        for evaluation in test.evaluations:
+            kind = LLM if isinstance(evaluation, LlmEvaluation) else STRICT
+            judged[kind].append(evaluation.model_dump(mode="json", exclude_unset=True))
+        metadata = {**{kind: items for kind, items in judged.items() if items}, TAGS: list(test.tags)}
+        of_test = {"case_id": test.name, "turns": turns, "conversation": conversation, "metadata": metadata}
+        cases.append(of_test)
     stated = {"model": suite.model, "judge_model": suite.judgeModel}
     return {
         "dataset_id": suite.name,
@@ -112,25 +130,5 @@ def _as_suite(suite: AuiSuite | None) -> dict[str, Any]:
             "agent_id": suite.agentId,
             **{name: value for name, value in stated.items() if value},
         },
-        "cases": [_as_case(test) for test in suite.tests],
+        "cases": cases,
     }
-
-
-def _as_case(test: AuiTest) -> dict[str, Any]:
-    turns = [_as_turn(turn.to_json()) for turn in test.turns]
-    turns += [{"auto": True} for _ in range(test.padding)]
-    conversation = {"guidelines": test.guidelines, "user_info": test.userInfo, "max_turns": len(turns)}
-    if test.systemPrompt:
-        conversation["system_prompt"] = test.systemPrompt
-    judged: dict[str, list[dict[str, Any]]] = {STRICT: [], LLM: []}
-    for evaluation in test.evaluations:
-        kind = LLM if isinstance(evaluation, LlmEvaluation) else STRICT
-        judged[kind].append(evaluation.model_dump(mode="json", exclude_unset=True))
-    metadata = {**{kind: items for kind, items in judged.items() if items}, TAGS: list(test.tags)}
-    return {"case_id": test.name, "turns": turns, "conversation": conversation, "metadata": metadata}
-
-
-def _as_turn(turn: dict[str, Any]) -> dict[str, Any]:
-    message = {"auto": True} if turn["user"] == "auto" else {"input": turn["user"]}
-    about = {name: turn[name] for name in ("timeout", "expectation") if turn[name]}
-    return {**message, **about}

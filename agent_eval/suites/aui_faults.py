@@ -142,8 +142,9 @@ def _refused(payload: Mapping[str, Any]) -> Iterator[Problem]:
         for detail in details:
             if detail["type"] == "unknown_kind":
                 kind = detail["input"].get("strict")
-                near = get_close_matches(kind, STRICT_KINDS, n=1, cutoff=0.5) if isinstance(kind, str) else []
-                hint = f"Did you mean {near[0]}? " if near else ""
+                text = kind if isinstance(kind, str) else ""
+                alike = get_close_matches(text, STRICT_KINDS, n=1, cutoff=0.5)
+                hint = f"Did you mean {alike[0]}? " if alike else ""
                 yield Problem(
                     f"there is no strict evaluation {short_json(kind)}",
                     f"{hint}Known kinds: {', '.join(STRICT_KINDS)}. Leave strict out to have a model judge.",
@@ -152,25 +153,17 @@ def _refused(payload: Mapping[str, Any]) -> Iterator[Problem]:
         for detail in details:
             if detail["type"] == "extra_forbidden":
                 *above, key = detail["loc"]
-                evaluation = payload["tests"][above[1]]["evaluations"][above[3]]
-                yield _stray(key, evaluation.get("strict"), json_path(above))
-
-
-def _stray(key: str, kind: str | None, place: str) -> Problem:
-    """Say of a key that an evaluation must not have that it is misspelt, or one of another kind."""
-    model = LlmEvaluation if kind is None else EVALUATION_MODELS[kind]
-    subject = kind or "an evaluation by a model"
-    if any(key in own_fields(other) for other in STRICT_KINDS):
-        remedy = "Remove it, or name the strict kind."
-        return Problem(f"{key} does not belong to {subject}", remedy, _below(place, key))
-    known = {*model.model_fields, "strict"}
-    near = nearest(key, known, 0.7)
-    hint = f"Did you mean {near}? " if near else ""
-    return Problem(
-        f"{short_json(key)} is not a field of {subject}",
-        f"{hint}Its fields are {', '.join(sorted(known))}.",
-        _below(place, key),
-    )
+                kind = payload["tests"][above[1]]["evaluations"][above[3]].get("strict")
+                model = LlmEvaluation if kind is None else EVALUATION_MODELS[kind]
+                known = sorted({*model.model_fields, "strict"})
+                near = nearest(key, known, 0.7)
+                hint = f"Did you mean {near}? " if near else ""
+                remedy = f"{hint}Its fields are {', '.join(known)}."
+                what = f"{short_json(key)} is not a field of"
+                if any(key in own_fields(other) for other in STRICT_KINDS):
+                    what, remedy = f"{key} does not belong to", "Remove it, or name the strict kind."
+                subject = kind or "an evaluation by a model"
+                yield Problem(f"{what} {subject}", remedy, _below(json_path(above), key))
 
 
 def _misspelt(payload: Mapping[str, Any]) -> Iterator[Problem]:

@@ -206,9 +206,19 @@ def header_problems(raw: Any, line: int | None) -> list[Problem]:
         return [Problem(message, 'Write {"dataset_id": "...", "cases": [...]}.', line=line)]
     try:
         header = SuiteHeader.model_validate(raw)
-        findings = [*misspelt_in_header(raw), *_wrong_versions(header)]
     except ValidationError as error:
-        findings = problems_of(error, raw)
+        return placed(problems_of(error, raw), Place(None, line))
+    findings = [*_findings(raw, _HEADER, ()), *_findings(header.metadata, _HEADER_METADATA, ("metadata",))]
+    in_metadata, readable = header.metadata.get("schema_version"), ", ".join(READABLE_SCHEMA_VERSIONS)
+    versions = {"schema_version": header.schema_version, "metadata.schema_version": in_metadata}
+    for name, version in versions.items():
+        if version is not None and version not in READABLE_SCHEMA_VERSIONS:
+            message = f"{name} {short_json(version)} is not a version this program reads ({readable})"
+            findings.append((name, message, f"State one of {readable}, or use a newer agent-eval."))
+    if None not in versions.values() and in_metadata != header.schema_version:
+        message = f"schema_version {short_json(header.schema_version)} contradicts metadata.schema_version"
+        remedy = "State the version once, in metadata.schema_version."
+        findings.append(("schema_version", f"{message} {short_json(in_metadata)}", remedy))
     return placed(findings, Place(None, line))
 
 
@@ -237,8 +247,8 @@ def case_problems(raw_case: RawCase, *, is_current: bool = True) -> tuple[Case |
 
 
 def misspelt_keys(raw_case: RawCase, case: Case) -> list[Problem]:
-    """List the keys of a valid case that look like ours and are not."""
-    return placed(misspelt_in_case(raw_case.raw, case), raw_case.place, case.case_id)
+    """List the keys of a valid case that look like ours and are not, at every level that we define."""
+    return placed(_misspelt_in_case(raw_case.raw, case), raw_case.place, case.case_id)
 
 
 def placed(findings: Iterable[Finding], place: Place, case_id: str | None = None) -> list[Problem]:
@@ -286,20 +296,6 @@ def duplicate_problem(case_id: str, first: Place, second: Place) -> Problem:
         second.position,
         second.line,
     )
-
-
-def _wrong_versions(header: SuiteHeader) -> Iterator[Finding]:
-    in_metadata = header.metadata.get("schema_version")
-    readable = ", ".join(READABLE_SCHEMA_VERSIONS)
-    versions = {"schema_version": header.schema_version, "metadata.schema_version": in_metadata}
-    for name, version in versions.items():
-        if version is not None and version not in READABLE_SCHEMA_VERSIONS:
-            message = f"{name} {short_json(version)} is not a version this program reads ({readable})"
-            yield name, message, f"State one of {readable}, or use a newer agent-eval."
-    if None not in versions.values() and in_metadata != header.schema_version:
-        message = f"schema_version {short_json(header.schema_version)} contradicts metadata.schema_version"
-        remedy = "State the version once, in metadata.schema_version."
-        yield "schema_version", f"{message} {short_json(in_metadata)}", remedy
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -356,44 +352,26 @@ _CONVERSATION = _Level(frozenset(Conversation.model_fields), is_closed=True)
 _EXPECTED_CALL = _Level(frozenset(ExpectedToolCall.model_fields), is_closed=True)
 
 
-def misspelt_in_header(raw: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the keys of a valid header of a suite that look like ours and are not."""
-    yield from _findings(raw, _HEADER, ())
-    yield from _findings(raw.get("metadata") or {}, _HEADER_METADATA, ("metadata",))
-
-
-def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterator[Finding]:
-    """Yield the keys of a valid case that look like ours and are not, at every level that we define.
-
-    `case` is the same case as a contract, if it is known: it says which events have unknown keys.
-    """
+def _misspelt_in_case(raw: Mapping[str, Any], case: Case) -> Iterator[Finding]:
     yield from _findings(raw, _CASE, ())
     yield from _findings(raw.get("policy") or {}, _POLICY, ("policy",))
     for tool, contract in (raw.get("tool_contracts") or {}).items():
         yield from _findings(contract, _CONTRACT, ("tool_contracts", tool))
-    has_turns = case is None or bool(case.turns)
-    if case is None or case.conversation is not None:
-        yield from _findings(raw.get("conversation") or {}, _CONVERSATION, ("conversation",))
-    for number, turn in enumerate(raw.get("turns") or () if has_turns else ()):
+    if case.conversation is not None:
+        yield from _findings(raw["conversation"], _CONVERSATION, ("conversation",))
+    for number, turn in enumerate(raw["turns"] if case.turns else ()):
         yield from _findings(turn, _TURN, ("turns", number))
         for position, call in enumerate(turn.get("expected_tool_calls") or ()):
             yield from _findings(call, _EXPECTED_CALL, ("turns", number, "expected_tool_calls", position))
-    yield from _recorded_findings(raw, (), None if case is None else case.trace)
-    for number, trial in enumerate(raw.get("trials") or ()):
-        yield from _findings(trial, _TRIAL, ("trials", number))
-        yield from _recorded_findings(trial, ("trials", number))
-
-
-def _recorded_findings(
-    raw: Mapping[str, Any], place: tuple[str | int, ...], events: Sequence[Event] | None = None
-) -> Iterator[Finding]:
-    yield from _findings(raw.get("metadata") or {}, _METADATA, (*place, "metadata"))
-    if events is not None and not any(event.__pydantic_extra__ for event in events):
-        return
-    for number, event in enumerate(raw.get("trace") or ()):
-        # Of the many events nearly all have known keys only.
-        if not event.keys() <= _EVENT.names:
-            yield from _findings(event, _EVENT, (*place, "trace", number))
+    trials: list[Case | RecordedTrial] = [case, *case.trials]
+    for number, trial in enumerate(trials, start=-1):
+        fields, place = (raw, ()) if trial is case else (raw["trials"][number], ("trials", number))
+        if trial is not case:
+            yield from _findings(fields, _TRIAL, place)
+        yield from _findings(fields.get("metadata") or {}, _METADATA, (*place, "metadata"))
+        for index, event in enumerate(trial.trace):
+            if event.__pydantic_extra__:  # of the many events nearly all have known keys only
+                yield from _findings(fields["trace"][index], _EVENT, (*place, "trace", index))
 
 
 def _findings(raw: Mapping[str, Any], level: _Level, place: tuple[str | int, ...]) -> Iterator[Finding]:

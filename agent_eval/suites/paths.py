@@ -28,6 +28,9 @@ _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 """Alternatives in a glob, such as `{json,yaml}`."""
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
+LOSSES = ".losses.jsonl"
+"""How the name of the file ends that an import writes beside its suite; no glob of suites names it."""
+
 _HEAD = 4 << 20
 
 
@@ -85,7 +88,18 @@ def suite_paths(patterns: Sequence[str]) -> list[Path]:
         UsageError: A glob matches nothing, a bundled suite does not exist, or there are more than
             `MAX_SUITES`.
     """
-    paths = list(dict.fromkeys(path for pattern in patterns for path in _matches(pattern)))
+    named: dict[Path, None] = {}
+    for pattern in patterns:
+        if is_bundled_name(pattern):
+            named[bundled_suite(pattern)] = None
+        elif not _is_glob(pattern) or Path(pattern).exists():  # or a file has the name of a glob
+            named[Path(pattern)] = None
+        elif files := [path for path in map(Path, matching(pattern)) if path.is_file()]:
+            named |= dict.fromkeys(files)
+        else:
+            remedy = "Correct it, or `suites` of agent-eval.yml; paths are relative to the working directory."
+            raise UsageError(f"No suite matches {pattern!r}.", remedy=remedy, field="suite")
+    paths = list(named)
     if len(paths) > MAX_SUITES:
         raise UsageError(
             f"`suite` names {len(paths)} files, more than {MAX_SUITES}.",
@@ -93,22 +107,6 @@ def suite_paths(patterns: Sequence[str]) -> list[Path]:
             field="suite",
         )
     return paths
-
-
-def _matches(pattern: str) -> list[Path]:
-    if is_bundled_name(pattern):
-        return [bundled_suite(pattern)]
-    # A pattern that is also the name of a file is that file.
-    if not _is_glob(pattern) or Path(pattern).exists():
-        return [Path(pattern)]
-    paths = [path for path in matching(pattern) if Path(path).is_file()]
-    if not paths:
-        raise UsageError(
-            f"No suite matches {pattern!r}.",
-            remedy="Correct it, or `suites` of agent-eval.yml; paths are relative to the working directory.",
-            field="suite",
-        )
-    return [Path(path) for path in paths]
 
 
 def _is_glob(pattern: str) -> bool:
@@ -119,7 +117,8 @@ def matching(pattern: str, *, root: Path | None = None) -> list[str]:
     """List the paths that a glob matches, sorted, relative to `root`; of `{a,b}` either may be there."""
     parts = [part.split(",") if number % 2 else [part] for number, part in enumerate(_CHOICE.split(pattern))]
     globs = islice(map("".join, product(*parts)), MAX_SUITES)
-    return sorted({path for each in globs for path in glob.glob(each, root_dir=root, recursive=True)})
+    paths = {path for each in globs for path in glob.glob(each, root_dir=root, recursive=True)}
+    return sorted(path for path in paths if not path.endswith(LOSSES))
 
 
 def overlooked(patterns: Sequence[str]) -> list[str]:

@@ -141,24 +141,19 @@ def problems_of_details(details: Iterable[Mapping[str, Any]], raw: Any) -> list[
     """Do as `problems_of` with the details of an error."""
     explanations: dict[str, tuple[str, str]] = {}
     for detail in details:
-        location = _location_in(raw, detail["loc"])
+        # Without the names that pydantic appends for members of a union (`int`, `dict[str,any]`).
+        location: list[str | int] = []
+        value = raw
+        for step in detail["loc"]:
+            if not isinstance(value, Mapping if isinstance(step, str) else list):
+                break
+            location.append(step)
+            try:
+                value = value[step]
+            except (LookupError, TypeError):
+                value = None
         explanations.setdefault(json_path(location), _explain(detail, location))
     return [(field, message, remedy) for field, (message, remedy) in explanations.items()]
-
-
-def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
-    """Remove the names that pydantic appends for members of a union (`int`, `dict[str,any]`)."""
-    steps: list[str | int] = []
-    value = raw
-    for step in location:
-        if not (isinstance(value, Mapping) if isinstance(step, str) else isinstance(value, list)):
-            break
-        steps.append(step)
-        try:
-            value = value[step]
-        except (LookupError, TypeError):
-            value = None
-    return steps
 
 
 def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from typing_extensions import override
 from agent_eval.contracts import SHARD_CASES, Case, Suite, SuiteHeader
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.storage.files import open_regular, read_bytes, reading_failed, sha256_bytes, sha256_file
-from agent_eval.storage.json import DEFAULT_LIMITS, parse, parse_and_encode
+from agent_eval.storage.json import DEFAULT_LIMITS, Limits, elements_of, parse, parse_and_encode
 from agent_eval.suites.document import (
     UNNUMBERED_VERSION,
     Document,
@@ -34,6 +34,8 @@ from agent_eval.suites.paths import SUITE_SUFFIXES
 from agent_eval.suites.problems import Problem
 
 MAX_LINE_BYTES = DEFAULT_LIMITS.max_bytes
+_AHEAD_BYTES = 1 << 18
+"""Size of what is read ahead of a case that is asked for alone."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+        parts = elements_of(data, "cases")
+        if parts is not None:
+            return JsonDocument(path, data, *parts)
         return _whole(path, sha256_bytes(data), parse(data, source=str(path)))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML
@@ -203,7 +208,10 @@ class JsonLinesDocument(Document):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems = []
-        self._places: tuple[Shard, list[tuple[int, int]]] | None = None
+        self._places: list[tuple[int, int]] = []
+        """Offset and number of each line that has a case."""
+        self._ahead: dict[int, tuple[int, bytes]] = {}
+        """Lines by the position of their cases: that of the last `case_at`, and some that follow it."""
         with open_regular(path) as file:
             self._fingerprint = _fingerprint(file)
             self._scan(file)
@@ -217,8 +225,7 @@ class JsonLinesDocument(Document):
 
     def _scan(self, file: BinaryIO) -> None:
         sha256 = hashlib.sha256()
-        offset = count = 0
-        starts: list[tuple[int, int]] = []
+        offset = 0
         header_line = None
         for line, content in enumerate(_lines(file, self.path), start=1):
             sha256.update(content)
@@ -228,11 +235,9 @@ class JsonLinesDocument(Document):
                 header_line = line
                 self.raw_header = parse(content.rstrip(), source=str(self.path), first_line=line)
             else:
-                if count % SHARD_CASES == 0:
-                    starts.append((offset, line))
-                count += 1
+                self._places.append((offset, line))
             offset += len(content)
-        self.shards = whole_shards(count, starts)
+        self.shards = whole_shards(len(self._places), self._places[::SHARD_CASES])
         self.header_line = header_line
         self.digest = sha256.hexdigest()
 
@@ -250,19 +255,30 @@ class JsonLinesDocument(Document):
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
         with self._open() as file:
-            for position, (_, line, content) in enumerate(self._lines_of(shard, file), start=shard.first):
-                yield self._case(position, line, content)
+            file.seek(shard.offset)
+            position = shard.first
+            for line, content in enumerate(_lines(file, self.path), start=shard.line):
+                if not _is_blank(content):
+                    yield self._case(position, line, content)
+                    position += 1
+                    if position == shard.first + shard.count:
+                        return
 
     @override
     def case_at(self, position: int) -> RawCase:
-        shard = self.shards[position // SHARD_CASES]
-        with self._open() as file:
-            # Callers ask for neighbouring cases, so the places of the last shard's lines are kept.
-            if self._places is None or self._places[0] is not shard:
-                self._places = shard, [(offset, line) for offset, line, _ in self._lines_of(shard, file)]
-            offset, line = self._places[1][position - shard.first]
-            file.seek(offset)
-            return self._case(position, line, next(_lines(file, self.path)))
+        ahead = self._ahead  # which another thread may replace
+        if position not in ahead:
+            ahead, size = {}, 0
+            with self._open() as file:
+                for at in range(position, len(self._places)):
+                    offset, line = self._places[at]
+                    file.seek(offset)
+                    ahead[at] = line, next(_lines(file, self.path))
+                    size += len(ahead[at][1])
+                    if size > _AHEAD_BYTES:
+                        break
+            self._ahead = ahead
+        return self._case(position, *ahead[position])
 
     def _open(self) -> BinaryIO:
         file = open_regular(self.path)
@@ -275,21 +291,43 @@ class JsonLinesDocument(Document):
             file=str(self.path),
         )
 
-    def _lines_of(self, shard: Shard, file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-        """Yield offset, number and content of each line of a shard that has a case."""
-        file.seek(shard.offset)
-        offset, cases = shard.offset, 0
-        for line, content in enumerate(_lines(file, self.path), start=shard.line):
-            if not _is_blank(content):
-                yield offset, line, content
-                cases += 1
-                if cases == shard.count:
-                    return
-            offset += len(content)
-
     def _case(self, position: int, line: int, content: bytes) -> RawCase:
         raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
         return RawCase(Place(position, line), raw, encoded)
+
+
+_IN_AN_ARRAY = Limits(max_depth=DEFAULT_LIMITS.max_depth - 2)
+
+
+class JsonDocument(Document):
+    """A suite in a `.json` file. Its text is in memory; cases are parsed whenever they are needed.
+
+    `header` is the text without its cases, which are at `places`.
+    """
+
+    def __init__(self, path: Path, data: bytes, header: bytes, places: list[slice]) -> None:
+        self.path, self.digest, self.header_line, self.problems = path, sha256_bytes(data), None, []
+        self._data, self._places = data, places
+        self.raw_header, _ = self._parse(header, DEFAULT_LIMITS)
+        del self.raw_header["cases"]
+        self.shards = whole_shards(len(places))
+
+    @override
+    def read(self, shard: Shard) -> Iterator[RawCase]:
+        for position in range(shard.first, shard.first + shard.count):
+            yield self.case_at(position)
+
+    @override
+    def case_at(self, position: int) -> RawCase:
+        text = self._data[self._places[position]]
+        return RawCase(Place(position), *self._parse(text, _IN_AN_ARRAY))
+
+    def _parse(self, text: bytes, limits: Limits) -> tuple[Any, bytes]:
+        try:
+            return parse_and_encode(text, source=str(self.path), limits=limits)
+        except InvalidInput:
+            parse(self._data, source=str(self.path))  # says in which line and column
+            raise
 
 
 def _fingerprint(file: BinaryIO) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from typing_extensions import override
 
@@ -252,38 +251,28 @@ def wanted_ids(
     """
     if not texts and not tags:
         return cases
-    known: list[tuple[str, list[str]]] = [
-        (case.case_id, _tags(case.metadata.get(TAGS))) for _, case in source.cases()
-    ]
+    known: dict[str, list[str]] = {}
+    for _, case in source.cases():
+        own = case.metadata.get(TAGS)
+        known[case.case_id] = [tag for tag in own if isinstance(tag, str)] if isinstance(own, list) else []
     folded = [text.casefold() for text in texts]
     matching = [
         case_id
-        for case_id, own in known
+        for case_id, own in known.items()
         if (not cases or case_id in cases)
         and (not folded or any(text in case_id.casefold() for text in folded))
         and (not tags or not set(tags).isdisjoint(own))
     ]
-    if not matching:
-        raise _nothing(source, known, texts, tags)
-    return matching
-
-
-def _tags(value: Any) -> list[str]:
-    return [tag for tag in value if isinstance(tag, str)] if isinstance(value, list) else []
-
-
-def _nothing(
-    source: SuiteSource, known: Sequence[tuple[str, list[str]]], texts: Sequence[str], tags: Sequence[str]
-) -> NothingMeasured:
+    if matching:
+        return matching
     named, tagged = (" or ".join(map(repr, wanted)) for wanted in (texts, tags))
     wanted = " and ".join([f"a name with {named}"] * bool(texts) + [f"the tag {tagged}"] * bool(tags))
-    names = [case_id for case_id, _ in known]
-    all_tags = sorted({tag for _, own in known for tag in own})
+    names, all_tags = list(known), sorted({tag for own in known.values() for tag in own})
     near = get_close_matches(texts[0], names, n=1) if texts else get_close_matches(tags[0], all_tags, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     there = f"Its tags are {', '.join(all_tags[:20])}." if all_tags else "Its cases have no tags."
     if texts and not tags:
         there = f"Its names include {', '.join(map(repr, names[:3]))}."
-    return NothingMeasured(
+    raise NothingMeasured(
         f"{source.path} has no case with {wanted}", remedy=f"{hint}{there}", file=str(source.path)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import Case, SuiteHeader, unknown_fields
+from agent_eval.contracts import SCHEMA_VERSION, Case, SuiteHeader, unknown_fields
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.document import (
@@ -114,46 +114,38 @@ def validate_suite(
         report.add_errors(*document.key_problems(key_variables))
         report.add_warnings(*document.warnings)
         return report
-    header, place = _check_header(document, report), Place(None, document.header_line)
-    if wrong := _wrong_version(report, header, require_version):
-        add = report.add_errors if strict or require_version is not None else report.add_warnings
-        add(*placed([wrong], place))
-    if header is not None and strict:
-        report.add_errors(*placed(_unknown(header, {SCHEMA_OF_EDITORS}), place))
+    _check_header(document, report, require_version, strict=strict)
     _check_cases(document, report, check, strict=strict)
     return report
 
 
-def _check_header(document: Document, report: ValidationReport) -> SuiteHeader | None:
-    problems = header_problems(document.raw_header, document.header_line)
+def _check_header(
+    document: Document, report: ValidationReport, require_version: str | None, *, strict: bool
+) -> None:
+    raw, place = document.raw_header, Place(None, document.header_line)
+    problems = header_problems(raw, document.header_line)
     report.add_errors(*problems)
-    if problems and not isinstance(document.raw_header, dict):
-        return None
     # A header may have one malformed field and still name its version.
-    header = SuiteHeader.model_construct(**document.raw_header) if problems else None
-    header = header or SuiteHeader.model_validate(document.raw_header)
-    metadata = header.metadata if isinstance(header.metadata, dict) else {}
-    version = header.schema_version or metadata.get("schema_version")
+    fields = raw if isinstance(raw, dict) else {}
+    metadata = fields.get("metadata")
+    version = fields.get("schema_version") or (isinstance(metadata, dict) and metadata.get("schema_version"))
     report.schema_version = version if isinstance(version, str) else None
-    return None if problems else header
-
-
-def _wrong_version(
-    report: ValidationReport, header: SuiteHeader | None, require_version: str | None
-) -> Finding | None:
-    version = report.schema_version
-    if require_version is not None and version != require_version:
-        actual = "not stated" if version is None else short_json(version)
-        return (
-            "metadata.schema_version",
-            f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
+    name = "metadata.schema_version"
+    if require_version is not None and report.schema_version != require_version:
+        actual = "not stated" if report.schema_version is None else short_json(report.schema_version)
+        message = f"{name} must be {short_json(require_version)}, but is {actual}"
+        remedy = (
             f"`agent-eval schema migrate {report.path} NEW.json --target-version "
-            f"{require_version}` writes it in that version; or require the version it has.",
+            f"{require_version}` writes it in that version; or require the version it has."
         )
-    if version is None and header is not None:
-        remedy = 'Add "metadata": {"schema_version": "1.2.0"}.'
-        return "metadata.schema_version", "metadata.schema_version is missing", remedy
-    return None
+        report.add_errors(*placed([(name, message, remedy)], place))
+    elif report.schema_version is None and not problems:
+        add = report.add_errors if strict else report.add_warnings
+        remedy = f'Add "metadata": {{"schema_version": "{SCHEMA_VERSION}"}}.'
+        add(*placed([(name, f"{name} is missing", remedy)], place))
+    if strict and not problems:
+        header = SuiteHeader.model_validate(raw)
+        report.add_errors(*placed(_unknown(header, {SCHEMA_OF_EDITORS}), place))
 
 
 def _check_cases(

@@ -89,7 +89,9 @@ def prose(text: str, *, limit: int = 400, begins_line: bool = True) -> str:
         if code:
             close()
             pieces.append(f"{opening}{code_span(code, limit=limit)}{closing}")
-        elif _stays_a_word(word, first=begins_line and not pieces and not loose):
+            continue
+        pattern = _FIRST if begins_line and not pieces and not loose else _IN_A_SENTENCE
+        if pattern.fullmatch(word) and not _LINKED.search(word):
             close()
             pieces.append(word.replace("&", "&amp;"))
         else:
@@ -115,11 +117,6 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
 
 
-def _stays_a_word(word: str, *, first: bool) -> bool:
-    pattern = _FIRST if first else _IN_A_SENTENCE
-    return pattern.fullmatch(word) is not None and _LINKED.search(word) is None
-
-
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
@@ -143,7 +140,7 @@ def one_line(text: str, *, limit: int) -> str:
     """
     # Twice the limit leaves room for what disappears and keeps megabytes from being translated.
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_ONE_LINE)
-    return _cut(visible, limit, was_cut=len(text) > limit * 2)
+    return cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
 def last_line(printed: bytes, *, limit: int) -> str:
@@ -165,13 +162,12 @@ def last_line(printed: bytes, *, limit: int) -> str:
 def many_lines(text: str, *, limit: int) -> str:
     """Remove invisible characters and keep line breaks. Cut as by `one_line`."""
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_MANY_LINES)
-    return _cut(visible, limit, was_cut=len(text) > limit * 2)
+    return cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
-def _cut(text: str, limit: int, *, was_cut: bool) -> str:
-    if len(text) > limit or was_cut:
-        return text[: max(limit - 1, 0)] + "…"
-    return text
+def cut(text: str, limit: int, *, was_cut: bool = False) -> str:
+    """Cut text to a number of characters, the last of which is then `…`; it stays as hostile as it is."""
+    return text[: max(limit - 1, 0)] + "…" if len(text) > limit or was_cut else text
 
 
 # Runners obey `::command::` after any white space, and `##[command]`, `##vso[` and `##teamcity[` anywhere in

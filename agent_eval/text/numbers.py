@@ -37,16 +37,6 @@ def _written(share: float) -> str:
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
-def confidence_text(confidence: float) -> str:
-    """Write a confidence in per cent, as exactly as it takes to see that it is no other: `95%`, `98.5%`.
-
-    Example:
-        >>> confidence_text(0.95), confidence_text(0.985)
-        ('95%', '98.5%')
-    """
-    return f"{100 * confidence:.4g}%"
-
-
 def apart(value: float, limit: float) -> int:
     """Count the decimals that show on which side of its limit a measured share is."""
     decimals = 1

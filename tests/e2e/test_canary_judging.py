@@ -210,7 +210,7 @@ def test_no_secret_of_an_export_is_in_the_suite_or_the_diagnostics_of_its_import
         export = session.place / f"export{number}{path.suffix}"
         export.write_text("\n".join(json.dumps(telling(row)) for row in rows))
         inputs.add(export.name)
-        out = ("--out", f"{number}.jsonl", "--diagnostics-out", f"{number}.diagnostics.jsonl")
+        out = ("--out", f"{number}.jsonl")
         ended = session(command, option, name, "--input", export.name, *out, "--format", "text")
         if ended.code == 0:
             imported.add(name)

@@ -198,8 +198,9 @@ def test_named_run__of_no_use_is_an_error(
 def test_other_workflow_branch_and_artifact(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     github.files["agent-eval.yml"] = b"baseline: {branches: release}\n"
     github.branches["release"] = BASE_SHA
-    runner.upload(evidence, github.add_run(350, head_branch="release", head_sha=BASE_SHA), name="tools")
-    step = runner.pull_request(into="release", baseline_workflow="nightly.yml", baseline_artifact="tools")
+    run = github.add_run(350, head_branch="release", head_sha=BASE_SHA)
+    runner.upload(evidence, run, name="agent-eval-evidence-tools")
+    step = runner.pull_request(into="release", baseline_workflow="nightly.yml", comment_id="tools")
     assert step.outputs["baseline-run-id"] == "350"
     assert "[evidence](" in github.bodies(PULL)[0]
 

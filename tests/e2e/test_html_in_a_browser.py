@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agent_eval.evidence.reader import Pack
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport
 from tests.browser import Browser, chromium
 from tests.extent import OTHERS, WHOLE_JOB, unavailable
@@ -58,7 +58,7 @@ def page_of_suites(before: Pack, now: Pack) -> str:
     suites = [suite_of(before, now, slug=name) for name in ("shop", "help")]
     evidence = {suite.slug: SuiteEvidence(candidate=now, baseline=before) for suite in suites}
     report = EvaluationReport(title="Agent evaluation", suites=suites)
-    return render_html(HtmlReport(report=report, evidence=evidence))
+    return render_html(report, evidence)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from tests.fakes.contract import Contract, Query
+if TYPE_CHECKING:
+    # The environments of frameworks do not have its packages.
+    from tests.fakes.contract import Contract, Query
 
 Answer = Callable[[BaseHTTPRequestHandler, bytes], None]
 CREDENTIALS = ("Authorization", "PRIVATE-TOKEN", "JOB-TOKEN", "Circle-Token")

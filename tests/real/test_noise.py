@@ -11,7 +11,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Rerun, Side, TrialCounts
 from agent_eval.gate.decide import decide, decide_by_policy, question_of
 from agent_eval.gate.rerun import rerun
-from agent_eval.operations.stability import TrialOutcome, stability
+from agent_eval.operations.stability import stability
 from tests.real import agentdojo, taubench
 from tests.unit.comparison.views import view
 from tests.unit.gate.made import FAILED, PASSED, Script, material, run
@@ -78,7 +78,9 @@ def test_one_recorded_run_says_that_it_cannot_tell_chance_from_change() -> None:
 
 def test_flaky_tasks_of_tau_bench() -> None:
     trials = taubench.passes_by_trial()
-    outcomes = {task: [TrialOutcome(passed=trial[task]) for trial in trials] for task in trials[0]}
+    outcomes = {
+        task: [("passed" if trial[task] else "failed", False) for trial in trials] for task in trials[0]
+    }
     report = stability(outcomes, dataset_id="airline", execution_mode="recorded")
     assert len(report.flaky_case_ids) == report.summary.flaky_cases == 26
     assert report.summary.cases == 50

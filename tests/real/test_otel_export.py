@@ -14,11 +14,16 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.exporters.otel import exported_trials
-from agent_eval.exporters.otlp import logs_of, traces_of
+from agent_eval.exporters.otel import Row, exported_trials
+from agent_eval.exporters.otlp import otlp_requests
 from tests.extent import unavailable
 from tests.factories import make_config, make_pack, make_result
 from tests.shared_data import shared_path
+
+
+def spans_of(trial: list[Row]) -> list[Row]:
+    return [row for row in trial if row["type"] == "span"]
+
 
 REQUIRED = {
     "invoke_agent": {"gen_ai.operation.name", "gen_ai.provider.name"},
@@ -65,7 +70,7 @@ def test_messages_are_valid_by_the_schemas(pack: Pack, which: str) -> None:
     path = shared_path(f"data/formats/otel_genai/schemas/gen-ai-{which}-messages.json")
     validator = Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
     (trial,) = exported_trials(pack)
-    found = [span.attributes.get(f"gen_ai.{which}.messages") for span in trial.spans]
+    found = [span["attributes"].get(f"gen_ai.{which}.messages") for span in spans_of(trial)]
     texts = [text for text in found if text is not None]
     assert len(texts) >= 3
     for text in texts:
@@ -74,17 +79,17 @@ def test_messages_are_valid_by_the_schemas(pack: Pack, which: str) -> None:
 
 def test_spans_have_what_the_conventions_require(pack: Pack) -> None:
     (trial,) = exported_trials(pack)
-    operations = [span.attributes["gen_ai.operation.name"] for span in trial.spans]
+    operations = [span["attributes"]["gen_ai.operation.name"] for span in spans_of(trial)]
     assert sorted(operations) == ["chat", "chat", "chat", "execute_tool", "execute_tool", "invoke_agent"]
-    for span in trial.spans:
-        operation = span.attributes["gen_ai.operation.name"]
-        assert REQUIRED[operation] <= set(span.attributes)
-        assert span.name.startswith(operation)
-        assert span.kind == ("CLIENT" if operation == "chat" else "INTERNAL")
-        assert (span.status == "ERROR") == ("error.type" in span.attributes)
-    for evaluation in trial.evaluations:
-        assert "gen_ai.evaluation.name" in evaluation.attributes
-        assert isinstance(evaluation.attributes.get("gen_ai.evaluation.score.value", 0.0), float)
+    for span in spans_of(trial):
+        operation = span["attributes"]["gen_ai.operation.name"]
+        assert REQUIRED[operation] <= set(span["attributes"])
+        assert span["name"].startswith(operation)
+        assert span["kind"] == ("CLIENT" if operation == "chat" else "INTERNAL")
+        assert (span["status"]["code"] == "ERROR") == ("error.type" in span["attributes"])
+    for evaluation in trial[len(spans_of(trial)) :]:
+        assert "gen_ai.evaluation.name" in evaluation["attributes"]
+        assert isinstance(evaluation["attributes"].get("gen_ai.evaluation.score.value", 0.0), float)
 
 
 def test_a_reader_of_the_protocol_reads_everything(pack: Pack) -> None:
@@ -92,18 +97,20 @@ def test_a_reader_of_the_protocol_reads_everything(pack: Pack) -> None:
     logs = oracle("opentelemetry.proto.collector.logs.v1.logs_service_pb2")
     parse = oracle("google.protobuf.json_format").ParseDict
     (trial,) = exported_trials(pack)
-    request = parse(_with_ids(traces_of(pack, trial.spans)), traces.ExportTraceServiceRequest())
+    written, verdicts = spans_of(trial), trial[len(spans_of(trial)) :]
+    of_traces, of_logs = otlp_requests(pack, trial)
+    request = parse(_with_ids(of_traces), traces.ExportTraceServiceRequest())
     spans = request.resource_spans[0].scope_spans[0].spans
-    request = parse(_with_ids(logs_of(pack, trial.evaluations)), logs.ExportLogsServiceRequest())
+    request = parse(_with_ids(of_logs), logs.ExportLogsServiceRequest())
     records = request.resource_logs[0].scope_logs[0].log_records
     assert [(span.trace_id.hex(), span.span_id.hex(), span.name) for span in spans] == [
-        (span.trace_id, span.span_id, span.name) for span in trial.spans
+        (span["trace_id"], span["span_id"], span["name"]) for span in written
     ]
-    assert [_values(span.attributes) for span in spans] == [span.attributes for span in trial.spans]
+    assert [_values(span.attributes) for span in spans] == [span["attributes"] for span in written]
     assert [(span.start_time_unix_nano, span.end_time_unix_nano) for span in spans] == [
-        (span.start, span.end) for span in trial.spans
+        (span["start_time"], span["end_time"]) for span in written
     ]
-    assert [_values(record.attributes) for record in records] == [one.attributes for one in trial.evaluations]
+    assert [_values(record.attributes) for record in records] == [one["attributes"] for one in verdicts]
     assert {record.event_name for record in records} == {"gen_ai.evaluation.result"}
     assert {record.span_id for record in records} == {spans[0].span_id}
 

@@ -446,7 +446,7 @@ def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) ->
     pack = open_pack(Counting(scene.root), admit=admission)
     assert (reads.count("manifest.json"), reads.count(RESULT.bundle)) == (1, 1)
     assert reads.index(RESULT.bundle) < reads.index("derived.json")
-    assert admission.check(pack)[0].statement.subjects[0].digest == {"sha256": pack.manifest_sha256}
+    assert admission.check(pack)[0].statement.subjects[0]["digest"] == {"sha256": pack.manifest_sha256}
 
 
 def test_a_secret_of_the_environment_in_a_statement_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse
 from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.html import page as page_module
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, RuleChanges, SuiteReport
 from tests.browser import Browser, chromium
@@ -73,8 +73,8 @@ def pack_at(
     return open_pack(root)
 
 
-def request_of(folder: Path, texts: list[str], *, everywhere: str) -> HtmlReport:
-    """A report with one case of each text, half of them regressed, and a text in every place of the run."""
+def page_of(folder: Path, texts: list[str], *, everywhere: str) -> str:
+    """A page with one case of each text, half of them regressed, and a text in every place of the run."""
     failing = set(range(0, len(texts), 2))
     before = pack_at(folder / "before", texts, "then", set(), f"{everywhere} before")
     now = pack_at(folder / "now", texts, "now", failing, f"{everywhere} now")
@@ -90,9 +90,9 @@ def request_of(folder: Path, texts: list[str], *, everywhere: str) -> HtmlReport
         update={**stated, "waivers": waivers, "expired": [ExpiredExcuse(**excuse)]}
     )
     places = dict.fromkeys(("slug", "suite_path", "baseline_note"), everywhere)
-    return HtmlReport(
-        report=report_of(replace(suite, decision=decision, **places), everywhere),
-        evidence={everywhere: SuiteEvidence(candidate=now, baseline=before, place=everywhere)},
+    return render_html(
+        report_of(replace(suite, decision=decision, **places), everywhere),
+        {everywhere: SuiteEvidence(candidate=now, baseline=before, place=everywhere)},
     )
 
 
@@ -128,8 +128,7 @@ def test_hostile_text_leaves_the_structure_of_a_page_as_it_is(number: int, tmp_p
     texts = list(HOSTILE[number : number + 10])
     pages = []
     for name, chosen in (("hostile", texts), ("harmless", ["harmless text"] * len(texts))):
-        request = request_of(tmp_path / name, chosen, everywhere=chosen[number // 10 % 10])
-        pages.append(render_html(request))
+        pages.append(page_of(tmp_path / name, chosen, everywhere=chosen[number // 10 % 10]))
     hostile, harmless = pages
     assert_inert(hostile)
     assert _of_fixed_places(hostile) == _of_fixed_places(harmless)
@@ -191,8 +190,7 @@ def deeds(browser: Browser, page: Path, *, script: bool = True) -> list[str]:
 @WHOLE_JOB
 def test_two_hundred_hostile_texts_in_every_place_do_nothing_in_a_browser(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    request = request_of(tmp_path, list(HOSTILE), everywhere=" ".join(HOSTILE[::41]))
-    page.write_text(render_html(request), "utf-8")
+    page.write_text(page_of(tmp_path, list(HOSTILE), everywhere=" ".join(HOSTILE[::41])), "utf-8")
     with chromium() as browser:
         assert (deeds(browser, page), deeds(browser, page, script=False)) == ([], [])
 
@@ -213,7 +211,7 @@ def test_what_would_go_wrong_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
         "<script>window.hostile=1;console.log(1)</script>",
     ]
     try:
-        unescaped = render_html(request_of(tmp_path, texts * 3, everywhere="text"))
+        unescaped = page_of(tmp_path, texts * 3, everywhere="text")
     finally:
         forget_templates()
     page = tmp_path / "page.html"

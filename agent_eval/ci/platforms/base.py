@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TextIO, final
+from typing import ClassVar, Literal, Self, TextIO, final
 
 from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, Marker, Published, publish
@@ -122,15 +122,6 @@ class Platform(Reporter):
     reporter: ClassVar[type[Reporter] | None] = None
     """Tells of settings that cannot be read; None where that is the caller's task."""
 
-    @staticmethod
-    def comments_on(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
-        """Open the comments of a change, for a job on another platform, by that job's own settings.
-
-        None for a page that is not of this platform, and without a token.
-        """
-        del page, own, connect
-        return None
-
     def __init__(
         self,
         settings: PlatformSettings,
@@ -226,19 +217,18 @@ class Platform(Reporter):
         report = f"The report is in the {self.spec.words.full_report}."
         return Published("refused", warning=f"{what} {why} {report}")
 
-    def _reads(self, *, of_a_fork: str = "") -> RestApi:
-        """The API that lists earlier runs.
-
-        `of_a_fork` says what the job is, where it is one of a fork, such as `the build of a fork`: that has
-        no token, and another's is not known.
-        """
-        noun = self.spec.words.earlier_run
+    def _reads(self) -> RestApi:
+        """The API that lists earlier runs. The job of a fork has no token, and another's is not known."""
+        words = self.spec.words
         if self._api is not None:
             return self._api
-        if of_a_fork:
-            raise NoHistory(f"This is {of_a_fork}, which has no token for earlier {noun}s.")
+        if words.job_of_fork and self.run.from_fork:
+            raise NoHistory(
+                f"This is {words.job_of_fork}, which has no token for earlier {words.earlier_run}s."
+            )
         raise RemoteError(
-            f"Without a token earlier {noun}s cannot be read: whether there is a baseline is not known.",
+            f"Without a token earlier {words.earlier_run}s cannot be read: "
+            "whether there is a baseline is not known.",
             remedy=f"Set `{self.spec.name}-token`; or, to evaluate without a baseline, `baseline: none`.",
         )
 

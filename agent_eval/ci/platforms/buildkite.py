@@ -16,7 +16,6 @@ from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld, refuse_large_archive
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, before_own
-from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
@@ -25,7 +24,12 @@ BUILDKITE = PlatformSpec(
     name="buildkite",
     detect=lambda environ: environ.get("BUILDKITE") == "true",
     comment_limit=250_000,  # An annotation takes 1 MiB, and a character up to four bytes.
-    words=Words(change="pull request", full_report="build's artifacts", earlier_run="build"),
+    words=Words(
+        change="pull request",
+        full_report="build's artifacts",
+        earlier_run="build",
+        job_of_fork="the build of a fork",
+    ),
     inputs=(
         own_input(
             "buildkite-token",
@@ -159,16 +163,12 @@ class Buildkite(Platform):
             remote=Remote(self._repository) if self._repository else self._origin,
         )
 
-    @property
-    def _builds(self) -> RestApi:
-        return self._reads(of_a_fork="the build of a fork" if self.run.from_fork else "")
-
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the builds of the commit, then the newest hundred of each branch."""
         of_commit = [{"commit": asked.commit}] if asked.commit is not None else []
         for query in (*of_commit, *({"branch": branch} for branch in asked.branches)):
             words = urlencode({"state": "finished", "exclude_pipeline": "true", **query})
-            builds = self._builds.rows(_Build, f"{self._root}?{words}", max_pages=1)
+            builds = self._reads().rows(_Build, f"{self._root}?{words}", max_pages=1)
             finished = (self._earlier(build) for build in builds if build.state in _JUDGED)
             yield from before_own(finished, self._number, asked)
 
@@ -186,7 +186,7 @@ class Buildkite(Platform):
 
     def _fetch(self, number: int) -> bytes:
         path, label, root = self._evidence_path, f"build {number}", f"{self._root}/{number}"
-        listed = self._builds.rows(_Artifact, f"{root}/artifacts?{urlencode({'path': path})}")
+        listed = self._reads().rows(_Artifact, f"{root}/artifacts?{urlencode({'path': path})}")
         artifacts = [artifact for artifact in listed if artifact.path == path]
         finished = [artifact for artifact in artifacts if artifact.state == "finished"]
         if len(finished) > 1:
@@ -199,7 +199,7 @@ class Buildkite(Platform):
         refuse_large_archive(artifact.file_size, label)
         # The address is built here: the answer's could lead the token elsewhere.
         place = f"jobs/{quote(artifact.job_id)}/artifacts/{quote(artifact.id)}/download"
-        data = self._builds.evidence(f"{root}/{place}", label=label)
+        data = self._reads().evidence(f"{root}/{place}", label=label)
         # It proves that the transport lost nothing; who made the evidence only a signature shows.
         if hashlib.sha1(data, usedforsecurity=False).hexdigest() != artifact.sha1sum:
             raise Withheld(f"The evidence of {label} is not what Buildkite recorded; it was not used.")

@@ -15,7 +15,7 @@ from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
-from agent_eval.ci.platforms.catalog import platforms
+from agent_eval.ci.platforms.github_api import pull_request_comments
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.errors import AgentEvalError, UsageError
@@ -24,7 +24,12 @@ from agent_eval.text.escape import clean
 CIRCLECI = PlatformSpec(
     name="circleci",
     detect=lambda environ: environ.get("CIRCLECI") == "true",
-    words=Words(change="pull request", full_report="job's artifacts", earlier_run="pipeline"),
+    words=Words(
+        change="pull request",
+        full_report="job's artifacts",
+        earlier_run="pipeline",
+        job_of_fork="the job of a fork",
+    ),
     inputs=(
         own_input(
             "circleci-token",
@@ -154,10 +159,6 @@ class CircleCI(Platform):
             remote=Remote(url) if url else self._origin,
         )
 
-    @property
-    def _pipelines(self) -> RestApi:
-        return self._reads(of_a_fork="the job of a fork" if self.run.from_fork else "")
-
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the newest pipelines of each branch: CircleCI finds none by its commit."""
         for branch in asked.branches:
@@ -190,7 +191,7 @@ class CircleCI(Platform):
         if job is None:
             raise Skipped(f"Pipeline {pipeline.number} has no finished job `{self._job}`.")
         # The first page has all: the description knows no further ones.
-        listed = self._pipelines.get(_Page[_Artifact], f"{self._root}/{job}/artifacts").items
+        listed = self._reads().get(_Page[_Artifact], f"{self._root}/{job}/artifacts").items
         artifacts = [artifact for artifact in listed if artifact.path == path]
         if not artifacts:
             raise Expired(
@@ -210,14 +211,14 @@ class CircleCI(Platform):
         workflows = self._rows(_Page[_Workflow], f"/pipeline/{quote(pipeline.id)}/workflow")
         for workflow in sorted(workflows, key=lambda row: row.created_at, reverse=True):
             # The first page has all jobs but those of the very largest workflows.
-            for job in self._pipelines.get(_Page[_Job], f"/workflow/{quote(workflow.id)}/job").items:
+            for job in self._reads().get(_Page[_Job], f"/workflow/{quote(workflow.id)}/job").items:
                 if job.name == self._job and job.status in _JUDGED and job.job_number is not None:
                     return job.job_number
         return None
 
     def _rows(self, page: type[_Page[Row]], path: str, **params: str) -> Iterator[Row]:
         for _ in range(MAX_PAGES):
-            answer = self._pipelines.get(page, path, params)
+            answer = self._reads().get(page, path, params)
             yield from answer.items
             if not answer.next_page_token:
                 return
@@ -235,8 +236,7 @@ class CircleCI(Platform):
         of, job = of_pipeline(self._pipeline, self._job), job_of(".circleci/config.yml", self._job)
         marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1, of, job)
         try:
-            opened = (host.comments_on(page, self._own, self._connect) for host in platforms())
-            comments = next(filter(None, opened), None)
+            comments = pull_request_comments(page, self._own, self._connect)
         except AgentEvalError as error:
             return self._not_written(f"{error.message} {error.remedy}")
         if comments is None:

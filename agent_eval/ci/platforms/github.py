@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import Marker, Published, job_of
@@ -28,11 +29,14 @@ from agent_eval.ci.platforms.github_api import (
     PUBLIC_API,
     USUAL_AUTHOR,
     Artifact,
-    GitHubApi,
+    Commit,
+    Listing,
+    PullRequest,
     PullRequestComments,
+    Repository,
     WorkflowRun,
     connected,
-    pull_request_comments,
+    listed,
     upload_artifact,
 )
 from agent_eval.ci.platforms.rest import NOT_FOUND
@@ -201,11 +205,6 @@ class GitHubEvent:
     pull_request: int | None = None
     from_fork: bool = False
 
-    @property
-    def has_secrets(self) -> bool:
-        """Whether a job of this event has the repository's secrets, also when a fork caused it."""
-        return self.name in _WITH_SECRETS
-
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
     """Read the event of this job. `GITHUB_REPOSITORY` is `owner/name`."""
@@ -282,34 +281,20 @@ class GitHub(GitHubStep, Platform):
     """One job of GitHub Actions."""
 
     spec, reporter = GITHUB, GitHubStep
-    comments_on = staticmethod(pull_request_comments)
 
     def begin(self) -> None:
         """Read the event, and open the API where there is a token."""
         self._trigger, environ = read_event(self._environ), self._environ
         self._token: str = self._own["github_token"] or environ.get("GITHUB_TOKEN", "").strip()
-        self._base = self._own["github_api_url"] or environ.get("GITHUB_API_URL") or PUBLIC_API
+        self._root = f"/repos/{self._trigger.repository}"
         if self._token:
-            self._api = connected(self._connect, self._base, self._token)
+            base = self._own["github_api_url"] or environ.get("GITHUB_API_URL") or PUBLIC_API
+            self._api = connected(self._connect, base, self._token)
 
     @property
     def event(self) -> GitHubEvent:
         """What triggered the job; of a job that reports on another run, with the change of that run."""
         return self._trigger if self._reported is None else self._reported.event
-
-    @cached_property
-    def _reported(self) -> ReportedRun | None:
-        run_id = self._settings.report_run_id
-        if run_id is None:
-            return None
-        if self._api is None or not self._own["baseline_workflow"]:
-            lacking = "github-token" if self._api is None else "baseline.job"
-            raise UsageError(
-                f"`report-run-id` needs `{lacking}`.",
-                remedy=f"Set `{lacking}`: a run does not say itself what it is to be compared with.",
-                field=lacking,
-            )
-        return find_reported(self._github, self._trigger, run_id)
 
     @cached_property
     def workspace(self) -> Path:
@@ -321,7 +306,7 @@ class GitHub(GitHubStep, Platform):
         """The workflow run, as the runner's environment and the event describe it."""
         event, reported = self.event, self._reported
         page = event.run_url if reported is None else reported.run.html_url
-        runs_code = reported is None and event.from_fork and event.has_secrets
+        runs_code = reported is None and event.from_fork and event.name in _WITH_SECRETS
         return CiRun(
             head_sha=event.head_sha,
             run_url=event.run_url,
@@ -329,8 +314,7 @@ class GitHub(GitHubStep, Platform):
             evidence_url=f"{page}#artifacts" if page else None,
             from_fork=event.from_fork,
             fork_event=event.name if runs_code else "",
-            # It may be another repository's code.
-            reported=self._earlier(reported.run, self._of_change) if reported is not None else None,
+            reported=self._earlier(reported.run, of_any_code=True) if reported is not None else None,
         )
 
     @cached_property
@@ -338,7 +322,7 @@ class GitHub(GitHubStep, Platform):
         """The branches as the event names them."""
         event, default = self.event, self.event.default_branch
         if default is None and self._api is not None:
-            default = self._github.repository().default_branch
+            default = self._api.get(Repository, self._root).default_branch
         server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
         return Refs(
             default_branch=default,
@@ -350,16 +334,16 @@ class GitHub(GitHubStep, Platform):
         )
 
     def tip(self, branch: str) -> str | None:
-        """Ask GitHub; None without a token."""
-        return self._github.tip(branch) if self._api is not None else None
-
-    @property
-    def _github(self) -> GitHubApi:
-        return GitHubApi(self._reads(), self._trigger.repository)
+        """Ask GitHub; None without a token, and where there is no such branch."""
+        if self._api is None:
+            return None
+        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}?per_page=1"
+        commit = self._api.find(Commit, path, none=(NOT_FOUND, 422))
+        return commit.sha if commit is not None else None
 
     @cached_property
     def _repository_id(self) -> int:
-        return self._trigger.repository_id or self._github.repository().id
+        return self._trigger.repository_id or self._reads().get(Repository, self._root).id
 
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the runs of the commit, then the newest of each branch and event."""
@@ -368,18 +352,20 @@ class GitHub(GitHubStep, Platform):
         if not workflow:
             if own is None:
                 raise NoHistory("This job is no workflow run (GITHUB_RUN_ID), so it has no earlier ones.")
-            workflow = self._github.run(own).workflow_id
+            workflow = self._reads().get(WorkflowRun, f"{self._root}/actions/runs/{own}").workflow_id
         of_commit = [{"head_sha": asked.commit}] if asked.commit is not None else []
         of_branches = [
             {"branch": branch, "event": event, "exclude_pull_requests": "true"}
             for branch in asked.branches
             for event in OWN_EVENTS
         ]
+        path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
         for query in (*of_commit, *of_branches):
-            runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
-            yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
+            rows = listed(self._reads(), Listing[WorkflowRun], path, {"status": "completed", **query})
+            finished = (self._earlier(run) for run in rows if run.status == "completed")
+            yield from before_own(finished, own, asked)
 
-    def _earlier(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> EarlierRun:
+    def _earlier(self, run: WorkflowRun, *, of_any_code: bool = False) -> EarlierRun:
         # By number: anyone can open a pull request from a fork whose branch is called `main`.
         ids = {run.repository.id, run.head_repository.id if run.head_repository is not None else None}
         return EarlierRun(
@@ -389,44 +375,40 @@ class GitHub(GitHubStep, Platform):
             branch=run.head_branch or "",
             created_at=run.created_at,
             is_own_code=run.event in OWN_EVENTS and ids == {self._repository_id},
-            fetch=partial(self._fetch, run, find),
+            fetch=partial(self._fetch, run.id, of_any_code),
         )
 
-    def _fetch(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> bytes:
-        artifact, label = find(run), f"run {run.id}"
-        data = self._github.download(artifact.id, label=label)
-        recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
-        return checked_archive(data, recorded, label)
+    def _fetch(self, run_id: int, of_any_code: bool) -> bytes:
+        """Download the newest artifact of a run, each of whose attempts may have left one.
 
-    def _usable(self, run: WorkflowRun) -> Artifact:
-        artifact = self._of_change(run)
-        owner = artifact.workflow_run
-        if owner is not None and owner.repository_id != owner.head_repository_id:
-            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.")
-        return artifact
-
-    def _of_change(self, run: WorkflowRun) -> Artifact:
-        """Find the newest artifact of a run: every attempt may have left one."""
-        name = self._settings.baseline_artifact
+        Only what is reported on may be of another repository's code.
+        """
+        api, name, label = self._reads(), self._settings.evidence_name, f"run {run_id}"
         try:
-            named = self._github.artifacts(run.id, name)
+            path = f"{self._root}/actions/runs/{run_id}/artifacts"
+            rows = listed(api, Listing[Artifact], path, {"name": name})
         except HttpError as error:
             if error.status != NOT_FOUND:
                 raise
-            raise Withheld(f"Run {run.id} is listed, and GitHub does not find its artifacts.") from error
-        if not named:
-            raise Skipped(f"Run {run.id} left no artifact `{name}`.")
-        artifact = max(named, key=lambda row: row.id)
+            raise Withheld(f"Run {run_id} is listed, and GitHub does not find its artifacts.") from error
+        artifact = max((row for row in rows if row.name == name), key=lambda row: row.id, default=None)
+        if artifact is None:
+            raise Skipped(f"Run {run_id} left no artifact `{name}`.")
         if artifact.expired:
-            raise Expired(f"The artifact of run {run.id} has expired.")
-        refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
-        return artifact
+            raise Expired(f"The artifact of run {run_id} has expired.")
+        refuse_large_archive(artifact.size_in_bytes, label)
+        owner = artifact.workflow_run
+        if not of_any_code and owner is not None and owner.repository_id != owner.head_repository_id:
+            raise Withheld(f"The artifact of run {run_id} was made by another repository's code.")
+        data = api.evidence(f"{self._root}/actions/artifacts/{artifact.id}/zip", label=label)
+        recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
+        return checked_archive(data, recorded, label)
 
     def keep_evidence(self, archive: Path) -> None:
         """Upload the archive where the settings ask for it; else a step of the workflow does."""
         if not self._own["upload_evidence"]:
             return
-        name = self._settings.baseline_artifact
+        name = self._settings.evidence_name
         try:
             upload_artifact(name, archive, self._environ, self._connect)
         except AgentEvalError as error:
@@ -454,6 +436,79 @@ class GitHub(GitHubStep, Platform):
         comments = PullRequestComments(self._api, event.repository, event.pull_request, author)
         return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)
 
+    @cached_property
+    def _reported(self) -> ReportedRun | None:
+        """The run that this job reports on, by its id, with its pull request; None where the job evaluates.
+
+        Raises `UsageError` where a change can alter this job, or there is no finished run of a pull request
+        into this repository by that id.
+        """
+        run_id, event = self._settings.report_run_id, self._trigger
+        if run_id is None:
+            return None
+        if self._api is None or not self._own["baseline_workflow"]:
+            lacking = "github-token" if self._api is None else "baseline.job"
+            raise UsageError(
+                f"`report-run-id` needs `{lacking}`.",
+                remedy=f"Set `{lacking}`: a run does not say itself what it is to be compared with.",
+                field=lacking,
+            )
+        if event.name not in _MAY_REPORT:
+            raise _wrong_report(
+                f"A job of `{event.name or 'no event'}` runs a workflow that the change itself may have "
+                "written.",
+                "Use `on: workflow_run`.",
+            )
+        try:
+            run = self._api.get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
+        except HttpError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise _wrong_report(f"There is no workflow run {run_id} in this repository.") from error
+        if run.repository.id != self._repository_id or run.event != "pull_request":
+            raise _wrong_report(f"Run {run_id} is no run of a pull request into this repository.")
+        if run.status != "completed":
+            raise _wrong_report(f"Run {run_id} is not finished.", "Use `types: [completed]`.")
+        pulls = self._pulls_of(run)
+        why_none = ""
+        if not pulls:
+            why_none = f"No open pull request has the commit of run {run.id} as its newest one."
+        elif len(pulls) > 1:
+            numbers = ", ".join(str(pull.number) for pull in pulls)
+            why_none = f"Run {run.id} may belong to any of the pull requests {numbers}."
+        pull = pulls[0] if len(pulls) == 1 else None
+        change = replace(
+            event,
+            # The comment's marker names the run that evaluated: of two reports that on the newer run stays.
+            run_id=run.id,
+            attempt=run.run_attempt,
+            head_sha=run.head_sha,
+            base_branch=pull.base.ref if pull is not None else event.default_branch,
+            branch=None,
+            tag=None,
+            pull_request=pull.number if pull is not None else None,
+            # As a fork's, so that only the base branch's rules count.
+            from_fork=True,
+        )
+        return ReportedRun(run=run, event=change, why_no_comment=why_none)
+
+    def _pulls_of(self, run: WorkflowRun) -> list[PullRequest]:
+        """List the open pull requests into the repository that point at the commit and the fork of a run.
+
+        Each is compared with the run, whatever GitHub's filter let pass.
+        """
+        source = run.head_repository
+        if source is None or source.owner is None or not run.head_branch:
+            return []
+        query = {"state": "open", "head": f"{source.owner.login}:{run.head_branch}"}
+        wanted = (run.head_sha, source.id, self._repository_id)
+        return [
+            pull
+            for pull in self._reads().rows(PullRequest, f"{self._root}/pulls", max_pages=1, params=query)
+            if pull.head.repo is not None and pull.base.repo is not None
+            if (pull.head.sha, pull.head.repo.id, pull.base.repo.id) == wanted
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
@@ -468,52 +523,6 @@ class ReportedRun:
     run: WorkflowRun
     event: GitHubEvent
     why_no_comment: str = ""
-
-
-def find_reported(api: GitHubApi, event: GitHubEvent, run_id: int) -> ReportedRun:
-    """Read a run, by its id, and find its pull request; `event` triggered this job.
-
-    Raises `UsageError` where a change can alter this job, or there is no finished run of a pull request into
-    this repository by that id.
-    """
-    if event.name not in _MAY_REPORT:
-        raise _wrong_report(
-            f"A job of `{event.name or 'no event'}` runs a workflow that the change itself may have written.",
-            "Use `on: workflow_run`.",
-        )
-    repository_id = event.repository_id or api.repository().id
-    try:
-        run = api.run(run_id)
-    except HttpError as error:
-        if error.status != NOT_FOUND:
-            raise
-        raise _wrong_report(f"There is no workflow run {run_id} in this repository.") from error
-    if run.repository.id != repository_id or run.event != "pull_request":
-        raise _wrong_report(f"Run {run_id} is no run of a pull request into this repository.")
-    if run.status != "completed":
-        raise _wrong_report(f"Run {run_id} is not finished.", "Use `types: [completed]`.")
-    pulls = api.pulls_of(run, repository_id)
-    why_none = ""
-    if not pulls:
-        why_none = f"No open pull request has the commit of run {run.id} as its newest one."
-    elif len(pulls) > 1:
-        numbers = ", ".join(str(pull.number) for pull in pulls)
-        why_none = f"Run {run.id} may belong to any of the pull requests {numbers}."
-    pull = pulls[0] if len(pulls) == 1 else None
-    change = replace(
-        event,
-        # The comment's marker names the run that evaluated: of two reports the one on the newer run stays.
-        run_id=run.id,
-        attempt=run.run_attempt,
-        head_sha=run.head_sha,
-        base_branch=pull.base.ref if pull is not None else event.default_branch,
-        branch=None,
-        tag=None,
-        pull_request=pull.number if pull is not None else None,
-        # As a fork's, so that only the base branch's rules count.
-        from_fork=True,
-    )
-    return ReportedRun(run=run, event=change, why_no_comment=why_none)
 
 
 def _wrong_report(why: str, remedy: str = "Correct `report-run-id`.") -> UsageError:

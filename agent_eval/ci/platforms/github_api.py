@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
-from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, Params, RestApi
+from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import parse
 
+Row = TypeVar("Row")
 PUBLIC_API = "https://api.github.com"
 API_VERSION = "2022-11-28"
 USUAL_AUTHOR = "github-actions[bot]"
@@ -115,22 +116,17 @@ class _Comment(BaseModel):
         return Comment(self.id, self.user.login if self.user else "", self.body or "", self.html_url)
 
 
-class _Runs(BaseModel):
+class Listing(BaseModel, Generic[Row]):
+    """A page of runs or artifacts; the count is of all pages."""
+
     total_count: int = 0
-    workflow_runs: list[WorkflowRun]
+    rows: list[Row] = Field(validation_alias=AliasChoices("workflow_runs", "artifacts"))
 
 
-class _Artifacts(BaseModel):
-    total_count: int = 0
-    artifacts: list[Artifact]
+class Commit(BaseModel):
+    """A commit, as other objects refer to it."""
 
-
-class _Commit(BaseModel):
     sha: str
-
-
-class _Pull(BaseModel):
-    head: _Commit
 
 
 def connected(connect: Connector, address: str, token: str) -> RestApi:
@@ -140,70 +136,19 @@ def connected(connect: Connector, address: str, token: str) -> RestApi:
     return connect.open(address, secret, name="GitHub", field="github-api-url", headers=headers)
 
 
-class GitHubApi:
-    """GitHub's API for one repository, `owner/name`."""
+def listed(api: RestApi, rows_as: type[Listing[Row]], path: str, query: Mapping[str, str]) -> list[Row]:
+    """List the newest hundred rows, narrowed by the query.
 
-    def __init__(self, api: RestApi, repository: str) -> None:
-        self._api, self._root = api, f"/repos/{repository}"
-
-    def repository(self) -> Repository:
-        """Read the repository itself."""
-        return self._api.get(Repository, self._root)
-
-    def run(self, run_id: int) -> WorkflowRun:
-        """Read one workflow run."""
-        return self._api.get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
-
-    def runs(self, workflow: str | int, **query: str) -> list[WorkflowRun]:
-        """List the newest hundred finished runs of a workflow, narrowed by `query`."""
-        path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
-        answer = self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query})
-        _refuse_missing_rows(answer.workflow_runs, answer.total_count, path)
-        return answer.workflow_runs
-
-    def artifacts(self, run_id: int, name: str) -> list[Artifact]:
-        """List a run's artifacts of that name; there are several when attempts each uploaded one."""
-        path = f"{self._root}/actions/runs/{run_id}/artifacts"
-        answer = self._api.get(_Artifacts, path, {"name": name, "per_page": PAGE})
-        _refuse_missing_rows(answer.artifacts, answer.total_count, path)
-        return [row for row in answer.artifacts if row.name == name]
-
-    def download(self, artifact_id: int, *, label: str) -> bytes:
-        """Download the artifact's zip. Raises as `RestApi.evidence`."""
-        return self._api.evidence(f"{self._root}/actions/artifacts/{artifact_id}/zip", label=label)
-
-    def tip(self, branch: str) -> str | None:
-        """Find the commit that a branch points to; None where there is no such branch."""
-        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}?per_page=1"
-        commit = self._api.find(_Commit, path, none=(NOT_FOUND, 422))
-        return commit.sha if commit is not None else None
-
-    def pulls_of(self, run: WorkflowRun, repository_id: int) -> list[PullRequest]:
-        """List the open pull requests into the repository that point at the commit and the fork of a run.
-
-        Each is compared with the run, whatever GitHub's filter let pass.
-        """
-        source = run.head_repository
-        if source is None or source.owner is None or not run.head_branch:
-            return []
-        params: Params = {"state": "open", "head": f"{source.owner.login}:{run.head_branch}"}
-        wanted = (run.head_sha, source.id, repository_id)
-        return [
-            pull
-            for pull in self._api.rows(PullRequest, f"{self._root}/pulls", max_pages=1, params=params)
-            if pull.head.repo is not None and pull.base.repo is not None
-            if (pull.head.sha, pull.head.repo.id, pull.base.repo.id) == wanted
-        ]
-
-
-def _refuse_missing_rows(rows: Sequence[BaseModel], total: int, path: str) -> None:
-    """Refuse an empty list of something that GitHub counts: it would pass for "there is none"."""
-    if total and not rows:
+    Raises `RemoteError` for an empty list of what GitHub counts: it would pass for "there is none".
+    """
+    answer = api.get(rows_as, path, {"per_page": PAGE, **query})
+    if answer.total_count and not answer.rows:
         raise RemoteError(
-            f"GitHub answered {path} with an empty list, and says that it has {total:,} rows.",
+            f"GitHub answered {path} with an empty list, and says that it has {answer.total_count:,} rows.",
             remedy="Run the job again; if it persists, check GitHub's status page.",
             path=path,
         )
+    return answer.rows
 
 
 class PullRequestComments:
@@ -253,14 +198,14 @@ class PullRequestComments:
 
     def current_head(self) -> str | None:
         """The commit that the pull request points to now."""
-        return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
+        return self._api.get(PullRequest, f"{self._root}/pulls/{self._number}").head.sha
 
 
 def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:
-    """Open the comments of a pull request, as `Platform.comments_on`.
+    """Open the comments of a pull request, for a job on another platform, by that job's own settings.
 
-    The token goes to no host that only the page's address names: to GitHub itself, or to the API that the
-    settings name, on the page's host or on `api.` before it.
+    None for another page, and without a token. That goes to no host that only the page's address names: to
+    GitHub itself, or to the API that the settings name, on the page's host or on `api.` before it.
     """
     match, token, base = _PAGE_OF_CHANGE.fullmatch(page), own["github_token"], own["github_api_url"]
     host = urlsplit(page).netloc.lower()
@@ -315,7 +260,7 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
             raise
         raise RemoteError(
             f"This run has an artifact `{name}` already.",
-            remedy="Give each of several evaluations its own `baseline.artifact`, and upload it once.",
+            remedy="Give each of several evaluations its own `comment-id`, and upload it once.",
         ) from error
     if not created.ok:
         raise RemoteError("The artifact service created no artifact.", remedy=_UPLOAD_LATER)

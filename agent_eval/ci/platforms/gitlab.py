@@ -62,14 +62,9 @@ GITLAB = PlatformSpec(
     ),
     secret_names=frozenset(
         {
-            "CI_JOB_TOKEN",
-            "CI_BUILD_TOKEN",
+            *("CI_JOB_TOKEN", "CI_BUILD_TOKEN", "GITLAB_TOKEN", "GITLAB_PRIVATE_TOKEN"),
+            *("CI_REGISTRY_PASSWORD", "CI_DEPLOY_PASSWORD", "CI_DEPENDENCY_PROXY_PASSWORD"),
             "CI_REPOSITORY_URL",  # It holds the job's token.
-            "CI_REGISTRY_PASSWORD",
-            "CI_DEPLOY_PASSWORD",
-            "CI_DEPENDENCY_PROXY_PASSWORD",
-            "GITLAB_TOKEN",
-            "GITLAB_PRIVATE_TOKEN",
         }
     ),
     secret_prefixes=("CI_JOB_JWT",),

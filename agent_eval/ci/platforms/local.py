@@ -4,13 +4,16 @@ STORE/runs/17/run.json        commit, branch, time; size and digest of the evide
 STORE/runs/17/evidence.zip    the evidence archive
 STORE/runs/17/outputs.json    the job's outputs
 
-Report and comment are in the output directory. It is also the example to write another platform from.
+Several jobs may use one store at once. Report and comment are in the output directory. It is also the example
+to write another platform from.
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NoReturn
@@ -56,7 +59,6 @@ MAX_RUNS = 1_000
 """Newest runs that are looked at."""
 
 _ROW_LIMITS = Limits(max_bytes=1 << 20)
-_ATTEMPTS_TO_NUMBER = 1_000
 _BRANCH, _ORIGIN = "refs/heads/", "refs/remotes/origin/"
 
 
@@ -68,7 +70,7 @@ class LocalDirectory(Platform):
     def begin(self) -> None:
         """Open the store, where there is one."""
         where: Path | None = self._own["baseline_store"]
-        self._store = Store(where) if where is not None else None
+        self._runs = where / "runs" if where is not None else None
         self._outputs: dict[str, str] = {}
         self._archive: Path | None = None
         self._is_service = self._environ.get("CI", "").lower() not in ("", "0", "false")
@@ -76,7 +78,7 @@ class LocalDirectory(Platform):
     @cached_property
     def run(self) -> CiRun:
         """The commit where runs are stored."""
-        return CiRun(head_sha=self._commit if self._store is not None else None)
+        return CiRun(head_sha=self._commit if self._runs is not None else None)
 
     @cached_property
     def refs(self) -> Refs | None:
@@ -122,27 +124,33 @@ class LocalDirectory(Platform):
 
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield stored runs, the newest first; `NoHistory` where there is no store."""
-        if self._store is None:
+        if self._runs is None:
             raise NoHistory(
                 "Outside CI there are no earlier runs: give `--baseline PATH` to compare, or keep runs with "
                 "`--baseline-store DIRECTORY`."
             )
         unread: list[Withheld] = []
-        for number in self._store.numbers():
+        for number in self._numbers(self._runs)[:MAX_RUNS]:
+            place = self._runs / str(number)
+            if not (place / "run.json").is_file():
+                continue  # not finished
             try:
-                run = self._store.run(number)
-            except Withheld as withheld:
-                unread.append(withheld)
+                data = read_bytes(place / "run.json", max_bytes=_ROW_LIMITS.max_bytes)
+                run = StoredRun.model_validate(parse(data, source=str(place), limits=_ROW_LIMITS))
+            except (AgentEvalError, ValidationError):
+                unread.append(Withheld(f"Run {number} was passed over: its `run.json` cannot be read."))
                 continue
-            if run is not None:
-                yield EarlierRun(
-                    number=run.number,
-                    label=f"run {run.number}",
-                    commits=frozenset({run.commit} if run.commit is not None else ()),
-                    branch=run.branch,
-                    created_at=run.created_at,
-                    fetch=partial(self._fetch, self._store, run),
-                )
+            if run.number != number:
+                unread.append(Withheld(f"Run {number} was passed over: its `run.json` is of another run."))
+                continue
+            yield EarlierRun(
+                number=number,
+                label=f"run {number}",
+                commits=frozenset({run.commit} if run.commit is not None else ()),
+                branch=run.branch,
+                created_at=run.created_at,
+                fetch=partial(self._fetch, place / "evidence.zip", run),
+            )
         # Any of these may be the run that is wanted: without another one, the baseline is withheld.
         for number, why in enumerate(unread, start=1):
             yield EarlierRun(
@@ -152,32 +160,47 @@ class LocalDirectory(Platform):
                 fetch=partial(_withhold, why),
             )
 
-    def _fetch(self, store: Store, run: StoredRun) -> bytes:
-        wanted = self._settings.baseline_artifact
+    def _fetch(self, archive: Path, run: StoredRun) -> bytes:
+        wanted, label = self._settings.evidence_name, f"run {run.number}"
         if run.artifact != wanted:
             raise Skipped(f"Run {run.number} left no evidence `{wanted}`.")
-        return store.evidence(run)
+        refuse_large_archive(run.size, label)
+        try:
+            data = read_bytes(archive, max_bytes=run.size)
+        except AgentEvalError as error:
+            raise Withheld(f"The evidence of {label} cannot be read: {error.message}") from error
+        return checked_archive(data, run.sha256, label)
 
     def keep_evidence(self, archive: Path) -> None:
-        """Store the evidence for later runs, where there is a store."""
+        """Store the evidence for later runs, where there is a store, unless it is too large to be read again.
+
+        The run counts as finished once its `run.json` is there.
+        """
         self._archive = archive
-        if self._store is None:
+        if self._runs is None:
             return
-        facts = {
-            "artifact": self._settings.baseline_artifact,
-            "branch": self._checked_out,
-            "commit": self._commit,
-            "created_at": clock.timestamp(self._environ),
-        }
         try:
-            self._store.keep(self._directory, archive, **facts)
+            place, (sha256, size) = self._directory, sha256_file(archive)
+            refuse_large_archive(size, f"run {place.name}")
+            with archive.open("rb") as source, new_file(place / "evidence.zip") as copy:
+                shutil.copyfileobj(source, copy)
+            run = StoredRun(
+                number=int(place.name),
+                artifact=self._settings.evidence_name,
+                branch=self._checked_out,
+                commit=self._commit,
+                created_at=clock.timestamp(self._environ),
+                sha256=sha256,
+                size=size,
+            )
+            write_file(place / "run.json", dumps(run.model_dump(), indent=True))
         except (AgentEvalError, Withheld) as error:
             self.warn(f"The evidence was not stored: {error}")
 
     def keep_outputs(self, values: Mapping[str, str]) -> None:
         """Write the run's `outputs.json`; without a store no step reads outputs."""
         self._outputs.update(values)
-        if self._store is not None:
+        if self._runs is not None:
             try:
                 write_file(self._directory / "outputs.json", dumps(self._outputs, indent=True))
             except StorageError as error:
@@ -194,15 +217,30 @@ class LocalDirectory(Platform):
             write_file(path, text.encode("utf-8", "replace"))
         except AgentEvalError as error:
             return Published("refused", warning=f"The comment could not be written: {error.message}")
-        if self._store is None:
+        if self._runs is None:
             self.say(f"The comment, as it would be posted: {path}")
         return Published("created", str(path))
 
     @cached_property
     def _directory(self) -> Path:
-        """The directory of this run, created when the first file is written."""
-        assert self._store is not None
-        return self._store.new_run()
+        """The directory of this run, numbered after the newest, and made when the first file is written."""
+        assert self._runs is not None
+        try:
+            self._runs.mkdir(parents=True, exist_ok=True)
+            for number in itertools.count(max(self._numbers(self._runs), default=0) + 1):
+                with suppress(FileExistsError):  # another job took the number
+                    (self._runs / str(number)).mkdir()
+                    break
+        except OSError as error:
+            raise writing_failed(self._runs, error) from error
+        return self._runs / str(number)
+
+    @staticmethod
+    def _numbers(runs: Path) -> list[int]:
+        """The numbers of all runs, finished or not, the newest first."""
+        names = [entry.name for entry in runs.iterdir()] if runs.is_dir() else []
+        digits = (name for name in names if name.isascii() and name.isdigit() and len(name) <= 9)
+        return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)
 
 
 def _withhold(why: Withheld) -> NoReturn:
@@ -214,7 +252,7 @@ class StoredRun(BaseModel):
 
     Attributes:
         number: Grows with time; names the directory.
-        artifact: Name of the evaluation's evidence, `baseline.artifact`.
+        artifact: Name of the evaluation's evidence.
         branch: The branch that was checked out; None where none was.
         commit: The commit that was checked out; None when unknown.
         created_at: ISO 8601.
@@ -231,80 +269,3 @@ class StoredRun(BaseModel):
     created_at: str
     sha256: str
     size: int
-
-
-class Store:
-    """The runs and comments in one directory, created when the first run is stored.
-
-    Several jobs may use it at once. A finished run that cannot be read, or is not what was stored, is
-    `Withheld`.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def new_run(self) -> Path:
-        """Create the directory of a new run, numbered after the newest."""
-        runs = self._root / "runs"
-        try:
-            runs.mkdir(parents=True, exist_ok=True)
-            for _ in range(_ATTEMPTS_TO_NUMBER):
-                directory = runs / str(next(iter(self.numbers()), 0) + 1)
-                try:
-                    directory.mkdir()
-                except FileExistsError:
-                    continue  # another job took the number
-                return directory
-        except OSError as error:
-            raise writing_failed(runs, error) from error
-        raise StorageError(
-            f"{runs}: no number is free for a new run.", remedy="Name another directory.", path=str(runs)
-        )
-
-    def keep(self, directory: Path, archive: Path, **facts: str | None) -> None:
-        """Store an evidence archive, unless it is too large to be read again (`Withheld`).
-
-        The run counts as finished once its `run.json` is there. The directory is from `new_run`; `facts` are
-        the other fields of `StoredRun`.
-        """
-        sha256, size = sha256_file(archive)
-        number = int(directory.name)
-        refuse_large_archive(size, f"run {number}")
-        with archive.open("rb") as source, new_file(directory / "evidence.zip") as copy:
-            shutil.copyfileobj(source, copy)
-        row = {"number": number, "sha256": sha256, "size": size, **facts}
-        write_file(directory / "run.json", dumps(StoredRun.model_validate(row).model_dump(), indent=True))
-
-    def run(self, number: int) -> StoredRun | None:
-        """Read one run; None where there is none that is finished."""
-        path = self._directory(number) / "run.json"
-        if not path.is_file():
-            return None
-        try:
-            data = read_bytes(path, max_bytes=_ROW_LIMITS.max_bytes)
-            run = StoredRun.model_validate(parse(data, source=str(path), limits=_ROW_LIMITS))
-        except (AgentEvalError, ValidationError) as error:
-            raise Withheld(f"Run {number} was passed over: its `run.json` cannot be read.") from error
-        if run.number != number:
-            raise Withheld(f"Run {number} was passed over: its `run.json` is of another run.")
-        return run
-
-    def evidence(self, run: StoredRun) -> bytes:
-        """Read a run's evidence archive."""
-        label = f"run {run.number}"
-        refuse_large_archive(run.size, label)
-        try:
-            data = read_bytes(self._directory(run.number) / "evidence.zip", max_bytes=run.size)
-        except AgentEvalError as error:
-            raise Withheld(f"The evidence of {label} cannot be read: {error.message}") from error
-        return checked_archive(data, run.sha256, label)
-
-    def _directory(self, number: int) -> Path:
-        return self._root / "runs" / str(number)
-
-    def numbers(self) -> list[int]:
-        """The numbers of the newest runs, finished or not, the newest first."""
-        runs = self._root / "runs"
-        names = [entry.name for entry in runs.iterdir()] if runs.is_dir() else []
-        digits = (name for name in names if name.isascii() and name.isdigit() and len(name) <= 9)
-        return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)[:MAX_RUNS]

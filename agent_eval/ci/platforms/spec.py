@@ -43,11 +43,13 @@ class Words:
         change: What is under review, such as `merge request`.
         full_report: Where the job leaves the full report, such as `job's artifacts`.
         earlier_run: What it calls an earlier run, such as `pipeline`.
+        job_of_fork: The job of a fork, where that never has a token, such as `the build of a fork`.
     """
 
     change: str
     full_report: str
     earlier_run: str = "run"
+    job_of_fork: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +110,12 @@ class PlatformSpec:
 class PlatformSettings:
     """The settings of a job that its platform reads.
 
-    The evidence is found again as `baseline_artifact`; `report_run_id` is the run whose evidence is reported
+    The evidence is found again as `evidence_name`; `report_run_id` is the run whose evidence is reported
     on, None where the job evaluates; `own` has the rows of every platform, by field, and each reads its own.
     """
 
     comment_id: str
-    baseline_artifact: str
+    evidence_name: str
     report_run_id: int | None = None
     out: Path
     own: Mapping[str, Any] = field(repr=False)

@@ -48,9 +48,6 @@ ROWS: tuple[Option, ...] = (
     # the job
     Option("baseline", "text", "Pack, registered name, `auto` for an earlier run, `run:ID`, or `none`.",
            ("ci",), default="auto", detail="`run:ID` is exactly that run, build or pipeline, and no other."),
-    Option("baseline-artifact", "text", "Name under which the evidence is uploaded and found again.",
-           of_file=("ci",), default="agent-eval-evidence",
-           detail="Give each of several evaluations its own."),
     Option("base-branches", "list", "Further branches whose commits count as reviewed, by whole name.",
            of_file=("ci",), detail="Counts only in the default branch's file."),
     Option("evidence", "path", "Judge nothing: decide on these packs.", ("ci",), metavar="PATH",
@@ -69,5 +66,6 @@ ROWS: tuple[Option, ...] = (
     Option("comment-id", "text", "Name of one of several evaluations of a change.", ("ci",),
            default="default", detail="Each has its own comment; by default it derives from the job's own "
            "inputs, such as `suite` and `agent`. Letters, digits, dots, hyphens and underscores, at most "
-           "64."),
+           "64. Evidence is uploaded and found again as `agent-eval-evidence`, with a stated name as "
+           "`agent-eval-evidence-NAME`."),
 )

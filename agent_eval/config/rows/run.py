@@ -181,8 +181,7 @@ ROWS: tuple[Option, ...] = (
            of_file=RUNS_AN_AGENT),
     Option("share-expected-output", "switch", "Whether a pack of an earlier version handed it to the agent.",
            goes_to="agent.share_expected_output", recorded="share_expected_output"),
-    Option("resume", "switch", "Go on where an ended run stopped.", _ON_THE_COMMAND_LINE,
-           goes_to="agent.resume"),
+    Option("resume", "switch", "Go on where an ended run stopped.", ("run",), goes_to="agent.resume"),
     # the model that judges
     Option("judge-model", "text", "Model that judges and plays users: PROVIDER:MODEL[@ENDPOINT].",
            _ASKS_OR_PLANS, metavar="MODEL", detail="`scripted:FILE` replies from a file. Default: the "

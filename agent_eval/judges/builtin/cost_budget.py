@@ -20,7 +20,7 @@ from agent_eval.contracts import Case, Event, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, SoftJudgeConfig, listed, quoted
 from agent_eval.judges.matching.values import exact
-from agent_eval.models.usage import NEWEST, price_of
+from agent_eval.models.usage import NEWEST, price_of, priced_counts
 
 
 class CostBudgetConfig(SoftJudgeConfig):
@@ -82,11 +82,9 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         words = listed(
             f"{name} {_figure(figures[name])} {relation} {_figure(limits[name])}" for name in named
         )
-        sources = []
-        if "cost_usd" in named:
-            sources.append(f"cost: {used.cost_from if used.cost_from != 'unknown' else 'known in part'}")
-        if any(name != "cost_usd" for name in named):
-            sources.append(f"tokens: {used.tokens_from}")
+        cost_from = used.cost_from if used.cost_from != "unknown" else "known in part"
+        sources = [f"cost: {cost_from}"] if "cost_usd" in named else []
+        sources += [f"tokens: {used.tokens_from}"] if set(named) - {"cost_usd"} else []
         words = f"{words} ({', '.join(sources)})"
         if not exceeded:
             return self.passed(case, words, evidence=evidence)
@@ -127,8 +125,7 @@ class Usage:
         """Merge another record of the same answer, keeping the larger figures: they grow during streaming."""
         for name, figure in other.figures.items():
             self.figures[name] = max(self.figures.get(name, figure), figure)
-        self.model = other.model or self.model
-        self.at = self.at or other.at
+        self.model, self.at = other.model or self.model, self.at or other.at
 
 
 def published_price(usage: Usage) -> Fraction | None:
@@ -168,7 +165,7 @@ def spent(case: Case, trace: Trace, price: Callable[[Usage], Fraction | None]) -
     no total, because the sum of the others is too small. `price` prices the tokens of an answer in US
     dollars; None if the price is unknown.
     """
-    answers = list(_answers(trace.events))
+    answers = _answers(trace.events)
     stated = _read_usage(case.metadata)
     for name in ("usage", "token_usage"):
         if isinstance(nested := case.metadata.get(name), Mapping):
@@ -225,7 +222,7 @@ _RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
 """Attributes that identify the model's answer to which an event belongs."""
 
 
-def _answers(events: Iterable[Event]) -> Iterable[Usage]:
+def _answers(events: Iterable[Event]) -> list[Usage]:
     """Read the usage of each answer: from an event's own fields, and what they leave out from attributes."""
     answers: dict[Any, Usage] = {}
     for event in events:
@@ -233,14 +230,8 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
         usage = _read_usage(attributes)
         if (own := event.usage) is not None:
             # One record: its figures are not mixed with those of another.
-            counts = {
-                "input_tokens": own.input_tokens,
-                "output_tokens": own.output_tokens,
-                "cache_read_tokens": own.cached_tokens,
-                "cache_write_tokens": own.cache_write_tokens,
-            }
             cost = {"cost_usd": usage.figures["cost_usd"]} if "cost_usd" in usage.figures else {}
-            usage.figures = {name: number for name, number in counts.items() if number is not None} | cost
+            usage.figures = priced_counts(own) | cost
         if event.cost_usd is not None:
             usage.figures["cost_usd"] = event.cost_usd
         if not usage.token_counts and "cost_usd" not in usage.figures:
@@ -252,7 +243,7 @@ def _answers(events: Iterable[Event]) -> Iterable[Usage]:
             answers[key].absorb(usage)
         else:
             answers[key] = usage
-    return answers.values()
+    return list(answers.values())
 
 
 _NAMES = {

@@ -95,7 +95,8 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             wanted, mode, problem = check.wanted, check.mode, None
             if wanted is None:
                 continue
-            if mode == "number" and _expected_number(wanted) is None:
+            number = _number(wanted) if mode == "number" else None
+            if mode == "number" and (number is None or number.value is None):
                 problem = "has no number", "Write the number alone, such as 1234.5."
             elif mode == "contains" and is_blank(_text(wanted)):
                 problem = "is contained in every text", "Write the text to look for."
@@ -158,17 +159,11 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         mode = "number" if mode == "numeric" else mode
         has_mode = expected.mode is not None or "mode" in self.config.model_fields_set
         note = "" if has_mode else " (expected_output without a mode: compared exactly)"
-        whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance, note)
-        if not case.turns:
-            return [whole]
-        of_turns = expected.model_copy(update={"contains": [], "not_contains": []})
-        return [
-            whole,
-            *(
-                replace(whole, expected=of_turns, wanted=turn.expected_output, turn=number)
-                for number, turn in enumerate(case.turns, 1)
-            ),
-        ]
+        checks = [_Check(case.expected_output, expected, mode, ignore_case, tolerance, note)]
+        for number, turn in enumerate(case.turns, 1):
+            of_turn = expected.model_copy(update={"contains": [], "not_contains": []})
+            checks.append(replace(checks[0], expected=of_turn, wanted=turn.expected_output, turn=number))
+        return checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +238,7 @@ class _Check:
             if not is_found(pattern, _text(output).encode("utf-8", "replace")):
                 yield f"{what} does not match {quoted(wanted)}"
         elif mode == "number":
-            expected, actual = _expected_number(wanted), _number(output)
+            expected, actual = _number(wanted), _number(output)
             if expected is None or expected.value is None:
                 yield f"the expected output {quoted(wanted)} is not a number"
             elif actual is None:
@@ -257,13 +252,10 @@ class _Check:
                 note = f", which differs only in {unseen}" if unseen else self.note
                 yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{note}"
         else:
-            yield from self._json_differences(output, what)
-
-    def _json_differences(self, output: Any, what: str) -> Iterator[str]:
-        value = read_answer(output, in_fence=self.expected.code_fence) if isinstance(output, str) else output
-        rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
-        for difference in differences(self.wanted, value, rules):
-            yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
+            value = read_answer(output, in_fence=self.expected.code_fence)
+            rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
+            for difference in differences(wanted, value, rules):
+                yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
 
     def _contained_in(self, text: str, part: Any, what: str) -> Iterator[str]:
         wanted = self._folded(_text(part))
@@ -277,11 +269,6 @@ class _Check:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else searchable_text(value).decode()
-
-
-def _expected_number(expected_output: Any) -> WrittenNumber | None:
-    number = _number(expected_output)
-    return None if number is None or number.value is None else number
 
 
 def _number(value: Any) -> WrittenNumber | None:

@@ -44,20 +44,15 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
         expected = read_expectation(case, FIELD, ExpectedOutput)
         in_fence = expected is not None and expected.code_fence
         fence = ", read from its code fence," if in_fence and is_fenced(output) else ""
-        if isinstance(output, str):
-            try:
-                output = read_answer(output, in_fence=in_fence)
-            except UnreadableText as problem:
-                return self.failed(
-                    case,
-                    f"the final output is not JSON: {problem} (event {event.idx})",
-                    FailureKind.PARSE_ERROR,
-                    refs=[event.idx],
-                )
+        try:
+            value = read_answer(output, in_fence=in_fence)
+        except UnreadableText as problem:
+            words = f"the final output is not JSON: {problem} (event {event.idx})"
+            return self.failed(case, words, FailureKind.PARSE_ERROR, refs=[event.idx])
         from agent_eval.judges.matching.json_schema import UnusableSchema, unwrapped, violations
 
         try:
-            broken = violations(case.json_schema, output)
+            broken = violations(case.json_schema, value)
         except UnusableSchema as unusable:
             return self.error(case, f"the schema cannot be applied: {unusable}", refs=[event.idx])
         if not broken:

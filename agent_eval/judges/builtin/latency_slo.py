@@ -197,7 +197,13 @@ def _measure(trace: Trace) -> _Latencies:
     for call, result in ((id(pair.call), id(pair.result)) for pair in trace.calls if pair.result is not None):
         if call in recorded and recorded.setdefault(result, recorded[call]) == recorded[call]:
             of_tools.add(call)
-    for first, last in _turns(events):
+    # First and last position of the agent's turns and of the tools' results.
+    spans: list[tuple[int, int]] = []
+    for is_turn, group in groupby(range(len(events)), key=lambda place: events[place].is_act):
+        places = list(group)
+        results = [(place, place) for place in places if events[place].type == TOOL_RESULT]
+        spans += [(places[0], places[-1])] if is_turn else results
+    for first, last in spans:
         turn = events[first : last + 1]
         if any(id(event) in recorded and id(event) not in of_tools for event in turn):
             continue
@@ -208,16 +214,6 @@ def _measure(trace: Trace) -> _Latencies:
         elif not any(id(event) in recorded for event in turn):
             measured.unknown.append(events[last].idx)
     return measured
-
-
-def _turns(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last position of the agent's turns and of the tools' results."""
-    for is_turn, group in groupby(range(len(events)), key=lambda place: events[place].is_act):
-        places = list(group)
-        if is_turn:
-            yield places[0], places[-1]
-        else:
-            yield from ((place, place) for place in places if events[place].type == TOOL_RESULT)
 
 
 def _elapsed(events: Sequence[Event]) -> float | None:

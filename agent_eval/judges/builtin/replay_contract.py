@@ -17,8 +17,6 @@ from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeCo
 from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
-# Hexadecimal digits, as in W3C Trace Context.
-
 
 class ReplayContractJudge(BaseJudge[JudgeConfig]):
     """Checks the form of every event, not what the agent did.
@@ -42,38 +40,30 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         events = trace.events
         if not events:
             return self.error(case, NO_EVENTS, FailureKind.MISSING_OUTPUT)
-        issues = list(_issues(events))
-        if not issues:
-            return self._act_and_end(case, trace)
-        first_idx, first_issue = issues[0]
-        more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
-        broken_events = {idx for idx, _ in issues}
-        return self.failed(
-            case,
-            f"event {first_idx}: {first_issue}{more}",
-            FailureKind.CONTRACT_VIOLATION,
-            score=max(0.0, 1 - len(broken_events) / len(events)),
-            refs=broken_events,
-            evidence={
-                "issues": [{"event": idx, "issue": text} for idx, text in issues[:EVIDENCE_LIMIT]],
-                "issue_count": len(issues),
-            },
-        )
-
-    def _act_and_end(self, case: Case, trace: Trace) -> Verdict:
-        """Judge whether a well-formed trace has anything to judge."""
-        crash = _last_crash(trace.events)
+        if issues := list(_issues(events)):
+            first_idx, first_issue = issues[0]
+            more = f" (and {count(len(issues) - 1, 'more issue')})" if len(issues) > 1 else ""
+            broken_events = {idx for idx, _ in issues}
+            described = [{"event": idx, "issue": text} for idx, text in issues[:EVIDENCE_LIMIT]]
+            return self.failed(
+                case,
+                f"event {first_idx}: {first_issue}{more}",
+                FailureKind.CONTRACT_VIOLATION,
+                score=max(0.0, 1 - len(broken_events) / len(events)),
+                refs=broken_events,
+                evidence={"issues": described, "issue_count": len(issues)},
+            )
         # Where a run recorded how its attempt failed, the `execution` judge says so.
-        if crash is not None and attempt_failure(case) is not None:
-            return self.passed(case, "the trace is well formed")
-        if crash is not None:
+        crash, is_told = _last_crash(events), attempt_failure(case) is not None
+        if crash is not None and not is_told:
             error = crash.error or crash.content or crash.type
             words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
-        if trace.stopped is not None and attempt_failure(case) is None:
+        if crash is None and trace.stopped is not None and not is_told:
             failure, words = stop_in_words(trace.stopped)
             return self.error(case, words, failure, refs=[trace.stopped.idx])
-        return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
+        nothing_done = self.nothing_done(case, trace) if crash is None else None
+        return nothing_done or self.passed(case, "the trace is well formed")
 
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -95,19 +85,14 @@ def _last_crash(events: list[Event]) -> Event | None:
     return None
 
 
-# As W3C Trace Context has them.
-
-
-# Ten fields of every event of every run: one call of C reads them at a third of the cost.
-# As W3C Trace Context has them.
-# As W3C Trace Context has them.
 _IDS = {
     "trace_id": (re.compile("[0-9a-fA-F]{32}").fullmatch, 32),
     "parent_span_id": (re.compile("[0-9a-fA-F]{16}").fullmatch, 16),
     "span_id": (re.compile("[0-9a-fA-F]{16}").fullmatch, 16),
 }
+"""Ids with their number of hexadecimal digits, as W3C Trace Context has them."""
 
-
+# Ten fields of every event of every run: one call of C reads them at a third of the cost.
 _read_fields = itemgetter(
     *("idx", "actor", "type", "call_id", "attempt", "latency_ms", "ts"),
     *("trace_id", "span_id", "parent_span_id"),

@@ -18,14 +18,7 @@ from agent_eval.contracts.aui import EVALUATION_MODELS, is_missing
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.contracts.turn_facts import TurnFacts, facts_by_turn
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    EVIDENCE_LIMIT,
-    BaseJudge,
-    EvaluationsConfig,
-    clipped,
-    listed,
-    quoted,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, EvaluationsConfig, clipped, listed, quoted
 from agent_eval.judges.reading import (
     NOT_OF_THE_AGENT,
     UnreadableText,

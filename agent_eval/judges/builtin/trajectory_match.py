@@ -1,13 +1,12 @@
 """The `trajectory_match` judge: compare the agent's tool calls with those that the case expects.
 
-`CallRules` compares one expected call with one actual call, and `CallMatch` pairs them; `pair_in_any_order`,
-`pair_in_order` and `pair_in_place` are the ways to pair.
+`CallRules` compares one expected call with one actual call, and `match_calls` pairs them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -163,21 +162,25 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         actual = read(trace)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
         broken_rules = _broken_rules(expected, trace, actual, rules)
-        find = partial(CallMatch.find, rules, expected.mode or self.config.mode)
-        matches = [] if expected.calls is None else [find(expected.calls, actual)]
+        match = partial(match_calls, rules, expected.mode or self.config.mode)
+        whole = [] if expected.calls is None else [match(expected.calls, actual)]
         turns = {turn.number: read(turn.trace) for turn in trace.turns} if by_turn else {}
-        matches += [find(calls, turns.get(number), turn=number) for number, calls in by_turn.items()]
-
-        problems = broken_rules + [problem for match in matches for problem in match.problems()]
-        whole = next((match.figures() for match in matches if match.turn is None), None)
-        of_turns = [{"turn": match.turn, **match.figures()} for match in matches if match.turn is not None]
+        of_turns = [match(calls, turns.get(number), number) for number, calls in by_turn.items()]
+        matches = whole + of_turns
+        problems = broken_rules + [problem for each in matches for problem in each.problems]
+        rows = [{"turn": each.turn, **each.figures} for each in of_turns[:EVIDENCE_LIMIT]]
         evidence = {
-            **(whole or {"actual_calls": len(actual)}),
-            **({"turns": of_turns[:EVIDENCE_LIMIT]} if of_turns else {}),
+            **(whole[0].figures if whole else {"actual_calls": len(actual)}),
+            **({"turns": rows} if rows else {}),
             "problem_count": len(problems),
             "problems": [text for text, _ in problems[:EVIDENCE_LIMIT]],
         }
-        figures = _summary(actual, matches)
+        figures = count(len(actual), "tool call")
+        if of_turns:
+            right = sum(not each.problems for each in of_turns)
+            figures = f"{right} of {count(len(of_turns), 'turn')} as expected, {of_turns[0].mode}"
+        elif whole:
+            figures = f"precision {whole[0].precision:.2f}, recall {whole[0].recall:.2f}, {whole[0].mode}"
         if not problems:
             return self.passed(case, f"the tool calls are as expected ({figures})", evidence=evidence)
         words = f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})"
@@ -192,7 +195,7 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
             case,
             words,
             malformed[0].failure if malformed else FailureKind.CONTRACT_VIOLATION,
-            score=fmean(match.score for match in matches) if matches and not broken_rules else 0.0,
+            score=fmean(each.score for each in matches) if matches and not broken_rules else 0.0,
             refs=[idx for _, idx in problems if idx is not None],
             evidence=evidence,
         )
@@ -213,18 +216,6 @@ def _calls_by_turn(case: Case) -> dict[int, list[ExpectedCall]]:
         for number, turn in enumerate(case.turns, 1)
         if turn.expected_tool_calls is not None
     }
-
-
-def _summary(actual: list[ActualCall], matches: list[CallMatch]) -> str:
-    """Return the figures of the match in words: of the whole trace, or how many turns are as expected."""
-    if not matches:
-        return count(len(actual), "tool call")
-    first = matches[0]
-    if len(matches) == 1 and first.turn is None:
-        return f"precision {first.precision:.2f}, recall {first.recall:.2f}, {first.mode}"
-    of_turns = [match for match in matches if match.turn is not None]
-    right = sum(not match.problems() for match in of_turns)
-    return f"{right} of {count(len(of_turns), 'turn')} as expected, {first.mode}"
 
 
 def _broken_rules(
@@ -284,12 +275,10 @@ def actual_calls(trace: Trace, *, named: Container[str] | None = None) -> list[A
     `named` are tools that a case names: calls of the `final_output_tool` are left out if it is not among
     them; None leaves out none.
     """
-    answers_by = trace.final_output_tool if named is not None else None
     calls = []
     for pair in trace.calls:
-        if pair.call is None:
-            continue
-        if pair.tool == answers_by and named is not None and pair.tool not in named:
+        is_answer = named is not None and pair.tool == trace.final_output_tool and pair.tool not in named
+        if pair.call is None or is_answer:
             continue
         arguments, problem = None, None
         if pair.call.content_recorded is False and pair.arguments is None:
@@ -343,106 +332,81 @@ class CallRules:
 
 @dataclass(frozen=True, slots=True)
 class CallMatch:
-    """Expected calls paired with actual ones, of a turn of the conversation or (None) of the whole trace.
+    """How expected calls match the actual ones, of a turn of the conversation or (None) of the whole trace.
 
-    `pairs` maps positions in `expected` to positions in `actual`. `actual` is None for a turn that the
-    conversation did not reach.
+    `precision` is the share of the actual calls that were expected, 1 without any; `recall` that of the
+    expected calls that were made.
     """
 
-    rules: CallRules
-    mode: str
-    expected: Sequence[ExpectedCall]
-    actual: Sequence[ActualCall] | None
-    pairs: dict[int, int]
     turn: int | None
+    mode: str
+    precision: float
+    recall: float
+    score: float
+    figures: dict[str, Any]
+    problems: list[Problem]
 
-    @classmethod
-    def find(
-        cls,
-        rules: CallRules,
-        mode: str,
-        expected: Sequence[ExpectedCall],
-        actual: Sequence[ActualCall] | None,
-        *,
-        turn: int | None = None,
-    ) -> CallMatch:
-        """Find the largest set of pairs that the mode allows."""
-        calls = actual or ()
 
-        def fits(i: int, j: int) -> bool:
-            return rules.fits(expected[i], calls[j])
+def match_calls(
+    rules: CallRules,
+    mode: str,
+    expected: Sequence[ExpectedCall],
+    actual: Sequence[ActualCall] | None,
+    turn: int | None = None,
+) -> CallMatch:
+    """Pair as many calls as the mode allows; `actual` is None for a turn that the conversation did not reach.
 
-        find_pairs = {"exact": pair_in_place, "in_order": pair_in_order}.get(mode, pair_in_any_order)
-        return cls(rules, mode, expected, actual, find_pairs(len(expected), len(calls), fits), turn)
+    The score is recall if other calls are allowed, precision for `subset`, else the harmonic mean of both.
+    """
+    calls = actual or ()
+    find_pairs = {"exact": pair_in_place, "in_order": pair_in_order}.get(mode, pair_in_any_order)
+    pairs = find_pairs(len(expected), len(calls), lambda i, j: rules.fits(expected[i], calls[j]))
+    precision = len(pairs) / len(calls) if calls else 1.0
+    recall = len(pairs) / len(expected) if expected else 1.0
+    mean = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    score = recall if mode in _ALLOWS_OTHERS else precision if mode == "subset" else mean
+    figures = {
+        "mode": mode,
+        "expected_calls": len(expected),
+        "actual_calls": len(calls),
+        "matched_calls": len(pairs),
+        "precision": round(precision, 4),
+        "recall": round(recall, 4),
+    }
+    where = "" if turn is None else f"turn {turn}: "
+    if actual is None:
+        problems: list[Problem] = [(f"{where}the conversation ended before it", None)]
+        return CallMatch(turn, mode, precision, recall, 0.0, figures, problems)
+    missing = [call for position, call in enumerate(expected) if position not in pairs]
+    paired = set(pairs.values())
+    others = [call for position, call in enumerate(calls) if position not in paired]
+    problems = [(f"{where}{words}", idx) for words, idx in _mismatched(rules, mode, missing, others)]
+    return CallMatch(turn, mode, precision, recall, score, figures, problems)
 
-    @property
-    def allows_others(self) -> bool:
-        """Whether calls beside the expected ones are allowed."""
-        return self.mode in ("in_order", "superset")
 
-    @property
-    def precision(self) -> float:
-        """Share of the actual calls that were expected; 1 without actual calls."""
-        return len(self.pairs) / len(self.actual) if self.actual else 1.0
+_ALLOWS_OTHERS = ("in_order", "superset")
+"""Modes in which calls beside the expected ones are allowed."""
 
-    @property
-    def recall(self) -> float:
-        """Share of the expected calls that were made; 1 without expected calls."""
-        return len(self.pairs) / len(self.expected) if self.expected else 1.0
 
-    @property
-    def score(self) -> float:
-        """Recall if other calls are allowed, precision for `subset`, else the harmonic mean of both."""
-        if self.actual is None:
-            return 0.0
-        if self.allows_others:
-            return self.recall
-        if self.mode == "subset":
-            return self.precision
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
-
-    def figures(self) -> dict[str, Any]:
-        """Return the figures of the match as evidence for a verdict."""
-        return {
-            "mode": self.mode,
-            "expected_calls": len(self.expected),
-            "actual_calls": len(self.actual or ()),
-            "matched_calls": len(self.pairs),
-            "precision": round(self.precision, 4),
-            "recall": round(self.recall, 4),
-        }
-
-    def problems(self) -> list[Problem]:
-        """Describe every call that did not match: for a call of the right tool, what is wrong with it."""
-        where = "" if self.turn is None else f"turn {self.turn}: "
-        if self.actual is None:
-            return [(f"{where}the conversation ended before it", None)]
-        matched = set(self.pairs.values())
-        unmatched = [call for position, call in enumerate(self.actual) if position not in matched]
-        problems: list[Problem] = []
-        for position, expected in enumerate(self.expected):
-            if position in self.pairs:
-                continue
-            near = next((call for call in unmatched if call.tool == expected.tool), None)
-            if near is None:
-                if self.mode != "subset":
-                    words = f"{display_name(expected.tool)} was not called as expected"
-                    problems.append((f"{where}{words}", None))
-                continue
-            unmatched.remove(near)
-            how = "out of order"
-            if near.problem is not None:
-                how = f"with arguments {near.problem}"
-            elif mismatches := self.rules.mismatches(expected, near):
-                how = f"with other arguments: {listed(mismatches)}"
-            problems.append(
-                (f"{where}{display_name(near.tool)} was called {how} (event {near.idx})", near.idx)
-            )
-        for call in () if self.allows_others else unmatched:
-            words = f"{display_name(call.tool)} was called unexpectedly"
-            problems.append((f"{where}{words} (event {call.idx})", call.idx))
-        return problems
+def _mismatched(
+    rules: CallRules, mode: str, missing: Sequence[ExpectedCall], others: list[ActualCall]
+) -> Iterator[Problem]:
+    """Describe every call that did not match: for a call of the right tool, what is wrong with it."""
+    for expected in missing:
+        near = next((call for call in others if call.tool == expected.tool), None)
+        if near is None:
+            if mode != "subset":
+                yield f"{display_name(expected.tool)} was not called as expected", None
+            continue
+        others.remove(near)
+        how = "out of order"
+        if near.problem is not None:
+            how = f"with arguments {near.problem}"
+        elif mismatches := rules.mismatches(expected, near):
+            how = f"with other arguments: {listed(mismatches)}"
+        yield f"{display_name(near.tool)} was called {how} (event {near.idx})", near.idx
+    for call in () if mode in _ALLOWS_OTHERS else others:
+        yield f"{display_name(call.tool)} was called unexpectedly (event {call.idx})", call.idx
 
 
 def pair_in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:

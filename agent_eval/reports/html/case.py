@@ -11,17 +11,17 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.content import as_text, window
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.lines import QUIET, CaseLine
+from agent_eval.reports.html.lines import QUIET, CaseLine, SuiteEvidence
 from agent_eval.reports.html.steps import (
     Notes,
     StepNote,
     StepTurn,
     TraceSide,
     aligned_steps,
+    as_text,
     differing_first,
     single_steps,
+    window,
 )
 from agent_eval.text.escape import one_line
 
@@ -65,11 +65,22 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
     indices of the shown steps that a verdict rests on, `most` is what the step took that took most of all,
     to draw bars by.
     """
-    now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
-    case = evidence.case(line.case_id)
-    is_same = case is not None and before is not None and evidence.behaved_alike(line.case_id)
-    is_same = is_same and _verdicts(before) == _verdicts(now)
-    earlier = None if is_same else evidence.earlier_case(line.case_id)
+    packs = (evidence.before, evidence.now)
+    results = [pack.results.get(line.case_id) for pack in packs]
+    index = [pack.index.get(line.case_id) for pack in packs]
+    behaved = [
+        (
+            facts["calls"],
+            facts["output_digest"],
+            [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in result["verdicts"]],
+        )
+        for facts, result in zip(index, results, strict=True)
+        if facts is not None and result is not None
+    ]
+    before, now = results
+    case = evidence.now.case(line.case_id)
+    is_same = case is not None and len(behaved) == 2 and behaved[0] == behaved[1]
+    earlier = None if is_same else evidence.before.case(line.case_id)
     same = "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
     notes = [same] if is_same else []
     stated, row = (case, now) if case is not None else (earlier, before)
@@ -90,7 +101,8 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         )
         sides = [("Candidate" if case is not None else "Baseline") if line.change else "Run"]
     rows = [step for turn in turns for step in turn.rows]
-    numbers = {step.candidate.number for step in rows if step.candidate is not None}
+    numbers = {step.candidate.event.idx for step in rows if step.candidate is not None}
+    cells = [cell for step in rows for cell in step.cells]
     return {
         "judges": judges,
         "criteria": list(_criteria(now, before)),
@@ -98,20 +110,15 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
         "sides": sides,
         "input": _input(stated, limits) if stated is not None else "",
         "expects": _expects(stated) if stated is not None else "",
-        "figures": list(_figures(evidence, line.case_id)),
+        "figures": list(_figures(*(facts or {} for facts in index))),
         "trials": (_letters(before), _letters(now)),
         "notes": notes,
         "linked": {number for judge in judges for number in judge.at if number in numbers},
         "most": {
-            name: max((getattr(cell, name) or 0 for step in rows for cell in step.cells), default=0)
-            for name in ("latency", "tokens")
+            "latency": max((cell.event.latency_ms or 0 for cell in cells), default=0),
+            "tokens": max((cell.tokens or 0 for cell in cells), default=0),
         },
     }
-
-
-def _verdicts(row: CaseResultRow | None) -> list[tuple[str, str, str]]:
-    verdicts = row["verdicts"] if row is not None else ()
-    return [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in verdicts]
 
 
 def _notes(case: Case, row: CaseResultRow | None) -> Notes:
@@ -175,7 +182,6 @@ def _input(case: Case, limits: CaseLimits) -> str:
 
 
 def _expects(case: Case) -> str:
-    """Write what a case expects as JSON; empty for nothing."""
     expected = {
         name: value
         for name, value in definition_of(case.to_json()).items()
@@ -186,11 +192,7 @@ def _expects(case: Case) -> str:
     return window(as_text(expected), limit=EXPECTED_LIMIT).text if expected else ""
 
 
-def _figures(evidence: SuiteEvidence, case_id: str) -> Iterator[tuple[str, str, str]]:
-    """Write tokens, cost, latency and models, each with its name, before and now."""
-    both: list[Mapping[str, Any]] = [
-        rows.get(case_id) or {} for rows in (evidence.earlier_index, evidence.index)
-    ]
+def _figures(*both: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name, words in AMOUNTS.items():
         values = [row.get(name) for row in both]
         if values != [None, None]:

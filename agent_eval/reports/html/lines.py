@@ -1,16 +1,20 @@
-"""The table of cases: a line for each, those that need attention first."""
+"""The packs that a page reads, and its table of cases: a line for each, those that need attention first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote
 
-from agent_eval.contracts import CaseRegression, CaseResultRow, Outcome
+from agent_eval.contracts import Case, CaseIndexRow, CaseRegression, CaseResultRow, Outcome
 from agent_eval.contracts.verdict import EXECUTION, count_trials
+from agent_eval.evidence.reader import Pack
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.reports.blocks import amount
 from agent_eval.reports.counts import fallen
-from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.model import SuiteReport
+from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import one_line
 
 ID_LIMIT = 200
@@ -27,6 +31,58 @@ _RANK = {change: rank for rank, change in enumerate(_ORDER)}
 
 # What a fragment of an address may hold as it is; the rest is percent-encoded as browsers do it.
 _SAFE = "!$&'()*+,-./:;=?@[]^_{|}~"
+
+
+@dataclass(frozen=True)
+class PackSide:
+    """What a report reads of one pack; nothing where it is not at hand."""
+
+    pack: Pack | None
+    redactor: Redactor
+
+    @cached_property
+    def results(self) -> Mapping[str, CaseResultRow]:
+        """The result of every case."""
+        return self.pack.results_by_id() if self.pack is not None else {}
+
+    @cached_property
+    def index(self) -> Mapping[str, CaseIndexRow]:
+        """The row of the index of every case."""
+        return self.pack.index_by_id() if self.pack is not None else {}
+
+    def case(self, case_id: str) -> Case | None:
+        """Read a case with its trace; None where the pack does not have it."""
+        if self.pack is None or case_id not in self.results:
+            return None
+        case = self.pack.trajectory(case_id)
+        # Before texts are compared: a secret of which only a part differs would not be found later.
+        return without_secrets(case, self.redactor) if self.redactor else case
+
+
+@dataclass(frozen=True)
+class SuiteEvidence:
+    """The two packs of a suite's report, as far as they are at hand.
+
+    Attributes:
+        candidate: Pack of the run in question; None where only a comparison is known.
+        place: Path of the candidate's pack, for the command that shows a case.
+        redactor: Replaces secrets, which an earlier run's evidence may hold.
+    """
+
+    candidate: Pack | None = None
+    baseline: Pack | None = None
+    place: str = ""
+    redactor: Redactor = field(default_factory=lambda: Redactor([]))
+
+    @cached_property
+    def now(self) -> PackSide:
+        """The candidate's pack."""
+        return PackSide(self.candidate, self.redactor)
+
+    @cached_property
+    def before(self) -> PackSide:
+        """The baseline's pack."""
+        return PackSide(self.baseline, self.redactor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +154,11 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
     changes = _changes(suite)
     regressed = suite.comparison.case_regressions if suite.comparison is not None else ()
     regressions = {row.case_id: row for row in regressed}
-    results = evidence.results or {row["case_id"]: row for row in suite.failing}
+    results = evidence.now.results or {row["case_id"]: row for row in suite.failing}
     lines = []
     for case_id in dict.fromkeys([*results, *regressions, *changes]):
         row, regression = results.get(case_id), regressions.get(case_id)
-        earlier, index = evidence.earlier_results.get(case_id), evidence.index.get(case_id)
+        earlier, index = evidence.before.results.get(case_id), evidence.now.index.get(case_id)
         unchanged = AS_BEFORE if row is None or row["passed"] else FAILING
         now, before = (each["outcome"] if each is not None else "" for each in (row, earlier))
         if regression is not None:
@@ -135,7 +191,6 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
 
 
 def _changes(suite: SuiteReport) -> dict[str, str]:
-    """Say of each case that changed how it did."""
     comparison = suite.comparison
     if comparison is None:
         return {}
@@ -154,7 +209,6 @@ def _changes(suite: SuiteReport) -> dict[str, str]:
 
 
 def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:
-    """Name the judge that explains most, and its reason."""
     if row is not None and not row["passed"]:
         objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
         for verdict in sorted(objections, key=lambda verdict: verdict["judge_id"] != EXECUTION):

@@ -25,12 +25,10 @@ from agent_eval.reports.blocks import code
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.html.case import CaseLimits, case_view
-from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import history_view
-from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
+from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, SuiteEvidence, case_lines
 from agent_eval.reports.layout import templates
-from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.parts import State, Story
+from agent_eval.reports.model import EvaluationReport, State, Story, SuiteReport
 from agent_eval.reports.story import overall, state_of, story_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 from agent_eval.text.numbers import count
@@ -67,15 +65,6 @@ _MARKDOWN = re.compile(r"(?m)[*`|]|\b_\w|^\s*(?:#{1,6} |[-+>]|\d+[.)] )")
 _TEMPLATES = Path(__file__).with_name("templates")
 _TAG = re.compile(r"(<[^>]*>)")
 _FIXED_BYTES = 60_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlReport:
-    """What a page shows; `evidence` has the packs by the slug of their suite."""
-
-    report: EvaluationReport
-    evidence: Mapping[str, SuiteEvidence] = field(default_factory=dict)
-    is_decided: bool = True
 
 
 class Words(NamedTuple):
@@ -161,25 +150,33 @@ class SuitePart:
 
     def has_more(self, line: CaseLine) -> bool:
         """Whether there is anything to show of a case beyond its row."""
-        known = (self.evidence.results, self.evidence.earlier_results)
+        known = (self.evidence.now.results, self.evidence.before.results)
         return line.regression is not None or any(line.case_id in each for each in known)
 
 
-def render_html(request: HtmlReport) -> str:
-    """Write the page. The same report and packs give the same text."""
-    report, parts = request.report, []
+def render_html(
+    report: EvaluationReport,
+    evidence: Mapping[str, SuiteEvidence] | None = None,
+    *,
+    is_decided: bool = True,
+) -> str:
+    """Write the page. The same report and packs give the same text.
+
+    `evidence` has the packs by the slug of their suite.
+    """
+    parts = []
     for number, stated in enumerate(report.worst_first, 1):
-        evidence = request.evidence.get(stated.slug, SuiteEvidence())
+        packs = (evidence or {}).get(stated.slug, SuiteEvidence())
         is_evaluated = report.is_evaluated(stated)
         # What got worse would say something of the change.
         suite = stated if is_evaluated else replace(stated, comparison=None)
-        lines = case_lines(suite, evidence, anchored=suite.slug if len(report.suites) > 1 else "")
+        lines = case_lines(suite, packs, anchored=suite.slug if len(report.suites) > 1 else "")
         story = story_of(suite, is_evaluated=is_evaluated)
-        parts.append(SuitePart(number, suite, evidence, story, lines))
+        parts.append(SuitePart(number, suite, packs, story, lines))
     room = min(CAP, max(SMALL, PER_CASE * sum(len(part.lines) for part in parts))) - _FIXED_BYTES
     room -= _keep_lines_that_fit(parts, room)
-    room -= _open_cases(parts, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
-    blocks, block_of = _packed(parts, request, room)
+    room -= _open_cases(parts, report, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
+    blocks, block_of = _packed(parts, report, room)
     for part in parts:
         known = part.opened.keys() | block_of.keys()
         part.left_out = sum(line.anchor not in known and part.has_more(line) for line in part.lines)
@@ -203,13 +200,13 @@ def render_html(request: HtmlReport) -> str:
         blocks=blocks,
         block_of=block_of,
         warnings=[*report.warnings, *report.rule_changes.sentences],
-        headline=sentence(overall(report)) if request.is_decided else [],
+        headline=sentence(overall(report)) if is_decided else [],
         state=state_of(report),
         policy=policy,
         style=style,
         early=early,
         script=script,
-        is_decided=request.is_decided,
+        is_decided=is_decided,
     )
 
 
@@ -232,7 +229,7 @@ def _keep_lines_that_fit(parts: Sequence[SuitePart], room: int) -> int:
     return spent
 
 
-def _open_cases(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> int:
+def _open_cases(parts: Sequence[SuitePart], report: EvaluationReport, room: int) -> int:
     """Render cases in full, first one of each cause, until there is no more room; return their bytes."""
     spent = 0
     for part in parts:
@@ -242,7 +239,7 @@ def _open_cases(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> i
         ordered = [each for each in dict.fromkeys([*causes, *others, *by_id]) if each in by_id]
         firsts = {*(causes or ordered[:1])[:AT_FIRST]}
         for line in map(by_id.__getitem__, ordered):
-            markup = _case_markup(part, line, request, IN_FULL, at_first=line.case_id in firsts)
+            markup = _case_markup(part, line, report, IN_FULL, at_first=line.case_id in firsts)
             size = len(markup.encode("utf-8", "replace"))
             if spent + size > room:
                 return spent
@@ -251,7 +248,9 @@ def _open_cases(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> i
     return spent
 
 
-def _packed(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> tuple[list[str], dict[str, int]]:
+def _packed(
+    parts: Sequence[SuitePart], report: EvaluationReport, room: int
+) -> tuple[list[str], dict[str, int]]:
     """Pack the other cases into blocks, until there is no more room; with the block of each by its anchor.
 
     A browser unpacks one block on a click. It is JSON, `[[anchor, markup], …]`, compressed with deflate, in
@@ -267,7 +266,7 @@ def _packed(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> tuple
     ]
     cases: list[tuple[str, str]] = []
     for following, (part, line) in zip(range(len(others))[::-1], others, strict=True):
-        cases.append((line.anchor, _case_markup(part, line, request, PACKED)))
+        cases.append((line.anchor, _case_markup(part, line, report, PACKED)))
         if following and sum(len(markup) for _, markup in cases) < BLOCK_CHARACTERS:
             continue
         text = json.dumps(cases, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
@@ -283,9 +282,9 @@ def _packed(parts: Sequence[SuitePart], request: HtmlReport, room: int) -> tuple
 
 
 def _case_markup(
-    part: SuitePart, line: CaseLine, request: HtmlReport, limits: CaseLimits, *, at_first: bool = False
+    part: SuitePart, line: CaseLine, report: EvaluationReport, limits: CaseLimits, *, at_first: bool = False
 ) -> Markup:
-    report, redactor = request.report, part.evidence.redactor
+    redactor = part.evidence.redactor
     command = report.reproduce_command(part.suite, line.case_id) if part.suite.suite_path else ""
     view = case_view(line, part.evidence, limits)
     markup = _template("case.html").render(line=line, command=command, at_first=at_first, **view)
@@ -319,13 +318,11 @@ def _environment() -> jinja2.Environment:
 
 
 def _cause_words(cause: Cause) -> Sentence:
-    """Write a cause in words, with a capital unless it begins with a name."""
     words = cause.words(code)
     return sentence(f"{words[:1].upper()}{words[1:]}")
 
 
 def _undecided(suite: SuiteReport) -> str:
-    """Say what two runs, or one, gave where nothing was decided on them."""
     if suite.comparison is None:
         return passing(suite.candidate.summary)
     overview = suite.comparison.overview
@@ -336,7 +333,6 @@ def _undecided(suite: SuiteReport) -> str:
 
 
 def _notices(suite: SuiteReport, story: Story) -> Iterable[str]:
-    """Say what changes how the figures are read, and what else a reader has to know."""
     if compared := facts.compared_with(suite, None):
         how = f" ({facts.how_found(suite.baseline)})" if suite.baseline is not None else ""
         yield f"Compared: {compared}{how}."

@@ -1,4 +1,4 @@
-"""CrewAI: agent objects, and the same agent behind a function written by hand."""
+"""CrewAI: agent objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from crewai import LLM, Agent, Crew, Task
 from crewai.project import CrewBase, agent, crew, task
 from crewai.tools import tool
-from tools import ALL, OrderStatus, answer, behind, call, said
+from tools import ALL, OrderStatus
 
 TOOLS = [tool(each) for each in ALL]
 
@@ -66,24 +66,3 @@ class Scaffolded:
     @crew
     def crew(self) -> Crew:
         return Crew(agents=self.agents, tasks=self.tasks)
-
-
-def make() -> Agent:
-    return good
-
-
-async def run(agent: Agent, task: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(agent, Crew):
-        result = await agent.akickoff(inputs={"input": task["input"]})
-        return answer(result.pydantic, call("lookup_order", {"number": 7}, "1", "delayed"))
-    result = await agent.kickoff_async([{"role": "user", "content": words} for words in said(task)])
-    outputs = {each.get("tool_call_id"): each["content"] for each in result.messages}
-    calls = [each for message in result.messages for each in message.get("tool_calls") or []]
-    made = [
-        call(each["function"]["name"], each["function"]["arguments"], each["id"], outputs[each["id"]])
-        for each in calls
-    ]
-    return answer(result.raw, *made)
-
-
-by_hand, worse_by_hand, structured_by_hand = behind(run, good.copy, worse.copy, structured.copy)

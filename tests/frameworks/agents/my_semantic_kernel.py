@@ -1,15 +1,15 @@
-"""Semantic Kernel: agent objects, and the same agent behind a function written by hand."""
+"""Semantic Kernel: agent objects."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from openai import AsyncOpenAI
-from semantic_kernel.agents import ChatCompletionAgent, ChatHistoryAgentThread
+from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion, OpenAIChatPromptExecutionSettings
 from semantic_kernel.functions import KernelArguments, KernelFunctionFromMethod, KernelPlugin, kernel_function
-from tools import ALL, OrderStatus, Task, answer, behind, call, said
+from tools import ALL, OrderStatus
 
 
 def plugin(*functions: Any) -> KernelPlugin:
@@ -40,33 +40,3 @@ async def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", plugins=[plugin(ask_orders)])
-
-
-def make() -> ChatCompletionAgent:
-    return good
-
-
-async def run(agent: ChatCompletionAgent, task: Task) -> dict[str, Any]:
-    thread, steps, output = ChatHistoryAgentThread(), [], ""
-
-    async def note(message: Any) -> None:
-        steps.extend(message.items)
-
-    for words in said(task):
-        steps.clear()
-        async for response in agent.invoke(messages=words, thread=thread, on_intermediate_message=note):
-            output = response.message.content
-    results = {each.id: each.result for each in steps if each.content_type == "function_result"}
-    calls = [each for each in steps if each.content_type == "function_call"]
-    if agent is structured:
-        output = OrderStatus.model_validate_json(output)
-    made = [
-        call(
-            each.name, each.arguments, each.id, str(results[each.id]), failed="error" in str(results[each.id])
-        )
-        for each in calls
-    ]
-    return answer(output, *made)
-
-
-by_hand, worse_by_hand, structured_by_hand = behind(run, lambda: good, lambda: worse, lambda: structured)

@@ -1,13 +1,12 @@
-"""smolagents: agent objects, and the same agent behind a function written by hand."""
+"""smolagents: agent objects."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
-from smolagents import CodeAgent, OpenAIServerModel, Tool, ToolCallingAgent
-from tools import Task, answer, behind, call, delete_account, get_weather, lookup_order, said
+from smolagents import OpenAIServerModel, Tool, ToolCallingAgent
+from tools import delete_account, get_weather, lookup_order
 
 
 class Weather(Tool):
@@ -46,7 +45,6 @@ def _model(name: str) -> OpenAIServerModel:
 good = build()
 worse = build("worse")
 broken = build("broken")
-code = CodeAgent(tools=[], model=_model("good"))
 nested = build("delegate", tools=[], managed_agents=[build(name="ask_orders", description="Orders.")])
 
 
@@ -59,28 +57,3 @@ class Ask(Tool):
 
 
 nested_in_a_tool = build("delegate", tools=[Ask()])
-
-
-def make() -> ToolCallingAgent:
-    return good
-
-
-async def run(agent: ToolCallingAgent, task: Task) -> dict[str, Any]:
-    known, output = 0, None
-    for number, words in enumerate(said(task)):
-        known = len(agent.memory.steps)
-        output = await asyncio.to_thread(agent.run, words, reset=number == 0)
-    steps = [step for step in agent.memory.steps[known:] if hasattr(step, "error")]
-    made = [
-        call(
-            each.function.name, each.function.arguments, f"{step.step_number}-{each.id}",
-            str(step.error or step.observations), failed=bool(step.error),
-        )
-        for step in steps
-        for each in step.model_output_message.tool_calls
-        if each.function.name != "final_answer"
-    ]  # fmt: skip
-    return answer(output, *made)
-
-
-by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))

@@ -1,4 +1,4 @@
-"""Strands: agent objects, and the same agent behind a function written by hand."""
+"""Strands: agent objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
-from tools import ALL, OrderStatus, Task, answer, behind, call, said
+from tools import ALL, OrderStatus
 
 TOOLS = [tool(each) for each in ALL]
 
@@ -30,29 +30,3 @@ def ask_orders(question: str) -> str:
 
 
 nested_in_a_tool = build("delegate", tools=[ask_orders])
-
-
-def make() -> Agent:
-    return good
-
-
-async def run(agent: Agent, task: Task) -> dict[str, Any]:
-    for words in said(task):
-        known = len(agent.messages)
-        result = await agent.invoke_async(words)
-    blocks = [block for message in agent.messages[known:] for block in message["content"]]
-    results = {each["toolResult"]["toolUseId"]: each["toolResult"] for each in blocks if "toolResult" in each}
-    calls = [(each["toolUse"], results[each["toolUse"]["toolUseId"]]) for each in blocks if "toolUse" in each]
-    made = [
-        call(
-            each["name"], each["input"], each["toolUseId"], done["content"][0]["text"],
-            failed=done["status"] == "error",
-        )
-        for each, done in calls
-        if each["name"] != "OrderStatus"
-    ]  # fmt: skip
-    return answer(result.structured_output or str(result).strip(), *made)
-
-
-by_hand, worse_by_hand = behind(run, build, lambda: build("worse"))
-(structured_by_hand,) = behind(run, lambda: build(structured_output_model=OrderStatus))

@@ -58,8 +58,6 @@ class RobotConversation(Conversation):
         if given == "written":
             steps.answered('{"n": 1}')
             return {"n": 1}
-        if given == "unseen":
-            steps.unread("the agent runs others that nobody sees")
         if given == "apart":
             assert in_progress() is self
             for _ in range(2): await asyncio.get_running_loop().run_in_executor(None, in_progress)

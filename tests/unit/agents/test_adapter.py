@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.fakes.models import FakeOpenAi, Step
 from tests.unit.agents.tasks import around, make_task
 from tests.unit.conversation.agents import end_of, said
 
+JUDGING = ModelRequest("judge", "Judge.", (Message("user", ("record", "criterion")),))
 CONVERSATION = {"guidelines": "You want a refund.", "user_info": {"name": "Jane"}}
 
 
@@ -60,17 +62,19 @@ class Shop(AgentAdapter):
         return self.user.pop(0)
 
 
+def awaited(function: Any) -> Any:
+    async def later(*arguments: Any, **options: Any) -> Any:
+        return function(*arguments, **options)
+
+    return later
+
+
 class AsyncShop(Shop):
     """The same, with functions that are awaited."""
 
-    async def spawn_session(self, *arguments: Any, **options: Any) -> str:  # type: ignore[override]
-        return str(super().spawn_session(*arguments, **options))
-
-    async def send_message(self, *arguments: Any, **options: Any) -> Any:  # type: ignore[override]
-        return super().send_message(*arguments, **options)
-
-    async def generate_user_message(self, *arguments: Any, **options: Any) -> str:  # type: ignore[override]
-        return str(super().generate_user_message(*arguments, **options))
+    spawn_session = awaited(Shop.spawn_session)
+    send_message = awaited(Shop.send_message)
+    generate_user_message = awaited(Shop.generate_user_message)
 
 
 def converse(adapter: AgentAdapter, **fields: Any) -> AttemptResult:
@@ -131,12 +135,10 @@ def test_a_system_prompt_is_refused_because_an_adapter_has_no_place_for_it() -> 
 
 
 def test_the_judge_of_an_adapter_gets_one_text() -> None:
-    model = AdapterModel(Shop())
-    request = ModelRequest("judge", "Judge.", (Message("user", ("record", "criterion")),))
-    assert model.complete(request).text == "judged Judge.\n\nrecord\n\ncriterion"
+    assert AdapterModel(Shop()).complete(JUDGING).text == "judged Judge.\n\nrecord\n\ncriterion"
     broken = AdapterModel(type("Odd", (Shop,), {"call_judge": lambda *_: 7})())
     with pytest.raises(ModelFailure, match="returned int"):
-        broken.complete(request)
+        broken.complete(JUDGING)
 
 
 @pytest.fixture
@@ -166,17 +168,13 @@ def test_an_aui_adapter_sends_and_judges_and_simulates(server: FakeAui, tmp_path
     adapter.close()
 
 
-def test_the_names_are_exported_and_others_are_not() -> None:
-    assert agent_eval.AgentAdapter is AgentAdapter
-    assert agent_eval.AgentResponse is AgentResponse
+def test_a_name_that_the_package_does_not_export_is_no_attribute() -> None:
     with pytest.raises(AttributeError):
         agent_eval.no_such_name  # noqa: B018
 
 
 def test_the_model_of_an_aui_adapter_is_asked_as_on_the_command_line() -> None:
-    request = ModelRequest(
-        "judge", "Judge.", (Message("user", ("record", "criterion")),), reply_schema={"type": "object"}
-    )
+    request = replace(JUDGING, reply_schema={"type": "object"})
     with FakeOpenAi(Step(text="{}")) as server:
         adapter = agent_eval.create_aui_adapter(KEY, "k", llm_model="small", llm_base_url=server.base_url)
         reply = AdapterModel(adapter).complete(request)

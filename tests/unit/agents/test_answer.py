@@ -28,38 +28,28 @@ def test_a_refund_under_a_misspelt_key_is_a_failure_and_no_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    ("of_call", "key", "meant"),
     [
-        *(("toolcalls", "tool_calls"), ("tool_call", "tool_calls"), ("toolCalls", "tool_calls")),
-        *(("calls", "tool_calls"), ("asistant_output", "assistant_output"), ("event", "events")),
-        *(("errors", "error"), ("cost-usd", "cost_usd")),
+        *((False, key, "tool_calls") for key in ("toolcalls", "tool_call", "toolCalls", "calls")),
+        *((False, "event", "events"), (False, "errors", "error"), (False, "cost-usd", "cost_usd")),
+        (False, "asistant_output", "assistant_output"),
+        *((True, key, "arguments") for key in ("args", "parameters", "argument")),
+        *((True, "result", "output"), (True, "Output", "output"), (True, "callId", "call_id")),
     ],
 )
-def test_a_misspelt_key_of_an_answer_is_refused(key: str, meant: str) -> None:
+def test_a_misspelt_key_is_refused(of_call: bool, key: str, meant: str) -> None:
+    answer: dict[str, Any] = {key: []} if meant == "assistant_output" else {"output": "Done.", key: []}
+    if of_call:
+        answer = {
+            "output": "Done.",
+            "tool_calls": [{"tool": "lookup", "output": 1}, {"tool": "pay", key: "7"}],
+        }
     with pytest.raises(UnusableAnswer) as refused:
-        check_answer(
-            {"assistant_output": "Done.", key: []} if meant != "assistant_output" else {key: "Done."}
-        )
+        check_answer(answer)
     assert refused.value.failure is FailureKind.TYPE_ERROR
-    assert refused.value.problem.endswith(f"the unknown key {json.dumps(key)} (did you mean {meant}?)")
-
-
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        *(("args", "arguments"), ("parameters", "arguments"), ("argument", "arguments")),
-        *(("result", "output"), ("Output", "output"), ("callId", "call_id")),
-    ],
-)
-def test_a_misspelt_key_of_a_call_is_refused(key: str, meant: str) -> None:
-    calls = [{"tool": "lookup", "output": 1}, {"tool": "refund", key: "7"}]
-    with pytest.raises(UnusableAnswer) as refused:
-        check_answer({"assistant_output": "Done.", "tool_calls": calls})
-    assert refused.value.failure is FailureKind.TYPE_ERROR
-    assert (
-        refused.value.problem
-        == f"gave tool_calls[1] the unknown key {json.dumps(key)} (did you mean {meant}?)"
-    )
+    place = "tool_calls[1]" if of_call else "its answer"
+    words = f"gave {place} the unknown key {json.dumps(key)} (did you mean {meant}?)"
+    assert refused.value.problem == words
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,12 @@ class Live:
     """Counts its calls, and answers with the count."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, str, Any]] = []
+        self.calls: list[Any] = []
 
-    def __call__(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        self.calls.append((case_id, tool, arguments))
-        if tool == "broken":
-            return ToolAnswer(error="is broken", source="live")
-        return ToolAnswer(output=len(self.calls), source="live")
+    def __call__(self, *call: Any) -> ToolAnswer:
+        self.calls.append(call)
+        answer = {"error": "is broken"} if call[1] == "broken" else {"output": len(self.calls)}
+        return ToolAnswer(**answer, source="live")
 
 
 def record(path: Path, mode: Any = "record", live: Any = None) -> Cassette:
@@ -108,11 +107,8 @@ def test_miss_names_the_nearest_recorded_call(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_case_answer_every_case_that_has_none() -> None:
-    rows = [
-        {"tool": "time", "response": "any"},
-        {"case_id": "a", "tool": "time", "arguments": {}, "response": "own"},
-    ]
-    cassette = Cassette("replay", rows)
+    own = {"case_id": "a", "tool": "time", "arguments": {}, "response": "own"}
+    cassette = Cassette("replay", [{"tool": "time", "response": "any"}, own])
     assert [cassette.attempt(name).answer("time", {}).output for name in ("a", "b")] == ["own", "any"]
 
 
@@ -125,13 +121,9 @@ def test_update_replaces_what_was_called_and_keeps_the_rest(tmp_path: Path) -> N
     assert tools.answer("poll", {"id": 1}).output == 1
     cassette.keep(tools.recorded())
     rows = json.loads(cassette.to_bytes())["calls"]
-    assert [(row["case_id"], row["tool"], row.get("response")) for row in rows] == [
-        ("a", "broken", None),
-        ("a", "poll", 1),
-        ("b", "broken", None),
-        ("b", "poll", 1),
-        ("b", "poll", 2),
-    ]
+    responses = [(row["case_id"], row["tool"], row.get("response")) for row in rows]
+    of_b = [("b", "broken", None), ("b", "poll", 1), ("b", "poll", 2)]
+    assert responses == [("a", "broken", None), ("a", "poll", 1), *of_b]
     assert len(live.calls) == 1
 
 
@@ -208,15 +200,11 @@ def test_an_unchanged_request_is_asked_until_its_reply_is_kept():
 
 
 CHANGES: dict[str, Any] = {
-    "purpose": "simulate",
-    "system": "You judge well.",
+    "purpose": "simulate", "system": "You judge well.", "model": "large", "max_tokens": 99,
     "messages": (Message("user", ("the conversation", "another criterion")),),
-    "reply_schema": {"type": "array"},
-    "max_tokens": 99,
-    "model": "large",
-    "parameters": {"temperature": 0},
+    "reply_schema": {"type": "array"}, "parameters": {"temperature": 0},
     "key_fields": {"criterion": "polite", "vote": 2},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -306,12 +294,10 @@ def test_a_reply_that_holds_a_secret_is_not_written(tmp_path: Path):
     [
         ({"kind": "tool_cassette", "replies": []}, "kind"),
         ({"kind": "cassette", "replies": [{"key": "a"}]}, "replies[0].fields"),
-        (
-            {"kind": "model_cassette", "replies": [{"key": "a", "fields": {"b": 1}, "text": ""}]},
-            "replies[0].key",
-        ),
+        ({"kind": "model_cassette", "replies": [{"key": "a", "fields": {"b": 1}, "text": ""}]},
+         "replies[0].key"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_is_no_cassette_or_whose_keys_were_changed_is_refused(
     tmp_path: Path, content: Any, field: str
 ):

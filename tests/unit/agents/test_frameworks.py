@@ -123,10 +123,8 @@ def test_parallel_calls_are_recorded_with_their_results_in_the_order_of_the_call
 
 
 def test_a_structured_answer_by_a_call_is_the_answer_and_no_call() -> None:
-    assert [row[1:4] for row in short(ask("structured"))] == [
-        ("model_call", None, None),
-        ("message", None, {"n": 1}),
-    ]
+    by_call = [row[1:4] for row in short(ask("structured"))]
+    assert by_call == [("model_call", None, None), ("message", None, {"n": 1})]
     assert short(ask("written")) == [("agent", "message", None, {"n": 1}, None)]
     named = ask("structured", final_output_tool="Answer")
     assert named.output == {"n": 1}
@@ -222,23 +220,18 @@ def test_a_method_of_a_framework_is_replaced_during_turns_alone() -> None:
 
 def test_results_without_ids_go_to_the_call_with_the_same_arguments_or_else_to_the_first() -> None:
     result = ask("no ids")
-    assert [row[1:4] for row in short(result)[2:4]] == [
-        ("tool_result", "look", 3),
-        ("tool_result", "look", 2),
-    ]
+    results = [row[1:4] for row in short(result)[2:4]]
+    assert results == [("tool_result", "look", 3), ("tool_result", "look", 2)]
     usage = result.events[2].usage
     assert usage is not None
     counted = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
     assert counted == (3, 1, None, 7)
 
 
-def test_an_agent_in_a_thread_of_its_own_makes_calls_that_nobody_sees() -> None:
-    assert [event.type for event in ask("apart").events][2:] == ["unread", "message"]
-
-
-def test_calls_that_nobody_sees_are_said() -> None:
-    event = ask("unseen").events[2]
-    assert (event.type, event.attributes) == ("unread", {"agent_eval.unread": "tool call"})
+def test_calls_of_an_agent_in_a_thread_of_its_own_are_said_to_be_unread() -> None:
+    unread, answer = ask("apart").events[2:]
+    assert (unread.type, unread.attributes) == ("unread", {"agent_eval.unread": "tool call"})
+    assert answer.type == "message"
 
 
 def test_what_an_agent_cannot_carry_is_refused_before_it_runs() -> None:

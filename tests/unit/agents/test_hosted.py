@@ -19,10 +19,8 @@ from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
 from tests.unit.agents.tasks import Retries, attempt, told
 
-LOOKUP = {
-    "tool_response_cassette": {'lookup::{"id": 7}': {"status": "shipped"}},
-    "tools": [{"name": "lookup"}],
-}
+ANSWERS = {'lookup::{"id": 7}': {"status": "shipped"}}
+LOOKUP = {"tool_response_cassette": ANSWERS, "tools": [{"name": "lookup"}]}
 Serve = Callable[..., tuple[FakeModel, Any]]
 
 
@@ -61,9 +59,8 @@ def test_answer_is_recorded_with_model_tokens_and_time(serve: Serve) -> None:
 
 
 def test_tool_calls_are_answered_from_the_case_until_the_model_has_answered(serve: Serve) -> None:
-    server, agent = serve(
-        Step(text="Let me see.", calls=[("lookup", {"id": 7}), ("lookup", {"id": 8})]), Step(text="Shipped.")
-    )
+    calls = [("lookup", {"id": 7}), ("lookup", {"id": 8})]
+    server, agent = serve(Step(text="Let me see.", calls=calls), Step(text="Shipped."))
     result = attempt(agent, "Where is 7?", metadata=LOOKUP)
     assert told(result) == [
         ("user", "message", None, "Where is 7?", None),
@@ -86,9 +83,8 @@ def test_tool_calls_are_answered_from_the_case_until_the_model_has_answered(serv
 
 
 def test_the_call_that_is_the_answer_ends_the_attempt_and_no_tool_answers_it(serve: Serve) -> None:
-    server, agent = serve(
-        Step(calls=[("lookup", {"id": 7}), ("submit", {"total": 7})]), Step(text="never asked")
-    )
+    calls = [("lookup", {"id": 7}), ("submit", {"total": 7})]
+    server, agent = serve(Step(calls=calls), Step(text="never asked"))
     result = attempt(agent, metadata=LOOKUP, final_output_tool="submit")
     assert (result.output, result.failure, len(server.requests)) == ({"total": 7}, None, 1)
     assert [event.type for event in result.events] == ["message", "tool_call", "tool_call", "tool_result"]
@@ -125,14 +121,12 @@ def test_model_that_does_not_stop_is_stopped_at_its_limit(
 @pytest.mark.parametrize(
     ("step", "asked", "limited"),
     [
-        (Step(status=429, headers={"Retry-After": "7"}), 7.0, True),
-        (Step(status=529, headers={"retry-after-ms": "250"}), 0.25, True),
-        (Step(status=409), None, False),
-        (Step(status=500), None, False),
-        (Step(status=503, headers={"Retry-After": "7"}), 7.0, False),
-        (Step(text="half", cut=True), None, False),
+        pytest.param(Step(status=429, headers={"Retry-After": "7"}), 7.0, True, id="429"),
+        pytest.param(Step(status=529, headers={"retry-after-ms": "250"}), 0.25, True, id="529"),
+        pytest.param(Step(status=503, headers={"Retry-After": "7"}), 7.0, False, id="503"),
+        *(pytest.param(Step(status=status), None, False, id=str(status)) for status in (409, 500)),
+        pytest.param(Step(text="half", cut=True), None, False, id="cut"),
     ],
-    ids=["429", "529", "409", "500", "503", "cut"],
 )
 def test_what_may_pass_is_left_to_the_engine_with_the_wait_that_was_asked_for(
     serve: Serve, step: Step, asked: float | None, limited: bool
@@ -161,20 +155,12 @@ def test_what_may_pass_is_left_to_the_engine_with_the_wait_that_was_asked_for(
         (Step(body=b'{"detail": "No model is loaded."}'), {}, FailureKind.TYPE_ERROR, "No model is loaded."),
         (Step(status=400, body=b"<html>"), {}, FailureKind.AGENT_ERROR, "HTTP 400: <html>"),
         (Step(status=400, body=b"{}"), {}, FailureKind.AGENT_ERROR, "HTTP 400: no explanation"),
-        (
-            Step(status=400, body=b'{"error": {"message": "too\\nlong"}}'),
-            {},
-            FailureKind.AGENT_ERROR,
-            "answered with HTTP 400: too long",
-        ),
-        (
-            Step(status=422, body=b'{"detail": [{"loc": ["body", "n"], "msg": "no number"}]}'),
-            {},
-            FailureKind.AGENT_ERROR,
-            "answered with HTTP 422: body.n: no number",
-        ),
+        (Step(status=400, body=b'{"error": {"message": "too\\nlong"}}'), {}, FailureKind.AGENT_ERROR,
+         "answered with HTTP 400: too long"),
+        (Step(status=422, body=b'{"detail": [{"loc": ["body", "n"], "msg": "no number"}]}'), {},
+         FailureKind.AGENT_ERROR, "answered with HTTP 422: body.n: no number"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_is_none_ends_the_attempt_with_its_kind(
     serve: Serve, step: Step, limits: Any, failure: FailureKind, problem: str
 ) -> None:
@@ -253,19 +239,16 @@ def test_model_may_be_named_by_the_case() -> None:
 def test_tools_follow_from_contracts_and_from_every_way_of_declaring_them(serve: Serve) -> None:
     server, agent = serve()
     contracts = {"refund": {"required_args": ["order"]}, "ask": {"args_schema": {"type": "object"}}}
-    declared = [
-        {"type": "function", "function": {"name": "a", "description": "A", "parameters": {"type": "object"}}},
-        {"name": "b", "input_schema": {"type": "object", "properties": {"x": {}}}},
-    ]
+    function = {"name": "a", "description": "A", "parameters": {"type": "object"}}
+    other = {"name": "b", "input_schema": {"type": "object", "properties": {"x": {}}}}
+    declared = [{"type": "function", "function": function}, other]
     attempt(agent, tool_contracts=contracts)
     attempt(agent, metadata={"tools": declared})
     tools = [[tool.get("function", tool) for tool in request["tools"]] for request in server.requests]
     schemas = [[tool.get("parameters", tool.get("input_schema")) for tool in group] for group in tools]
     assert [[tool["name"] for tool in group] for group in tools] == [["ask", "refund"], ["a", "b"]]
-    assert schemas == [
-        [{"type": "object"}, {"type": "object", "properties": {"order": {}}, "required": ["order"]}],
-        [{"type": "object"}, {"type": "object", "properties": {"x": {}}}],
-    ]
+    of_refund = {"type": "object", "properties": {"order": {}}, "required": ["order"]}
+    assert schemas == [[{"type": "object"}, of_refund], [{"type": "object"}, other["input_schema"]]]
     assert tools[1][0]["description"] == "A"
 
 

@@ -7,18 +7,17 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult
-from agent_eval.agents.catalog import AGENTS, open_agent
+from agent_eval.agents.base import AgentOptions, AttemptResult
+from agent_eval.agents.catalog import open_agent
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.judges import judge_case
 from tests.fakes.json_server import JsonServer
-from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, attempt, make_task, write_agent_module
+from tests.unit.agents.tasks import Retries, attempt, make_task
 
 
 @pytest.fixture
@@ -27,35 +26,25 @@ def server() -> Iterator[JsonServer]:
         yield running
 
 
-def post(
-    server: JsonServer, *, retry: Any = None, gateway: bool = False, **task_options: Any
-) -> AttemptResult:
+def post(server: JsonServer, *, gateway: bool = False, **options: Any) -> AttemptResult:
     agent = open_agent(server.url, AgentOptions(headers={"X-Key": "hidden-key"}, gateway=gateway))
     assert "hidden-key" not in str(agent.describe())
-    return attempt(agent, retry=retry, **task_options)
+    return attempt(agent, **options)
 
 
 def test_http_agent_is_sent_what_a_command_is_given(server: JsonServer) -> None:
-    server.answers = [
-        (200, {}, b'{"assistant_output": "ok", "tool_calls": [{"tool": "a", "arguments": {}}]}')
-    ]
+    calls = [{"tool": "a", "arguments": {}}]
+    server.answers = [(200, {}, json.dumps({"assistant_output": "ok", "tool_calls": calls}).encode())]
     result = post(server)
-    assert (result.output, result.failure, result.tool_calls) == (
-        "ok",
-        None,
-        [{"tool": "a", "arguments": {}}],
-    )
-    assert server.requests[0]["case_id"] == "c1"
-    assert server.requests[0]["expected_output"] is None
+    assert (result.output, result.failure, result.tool_calls) == ("ok", None, calls)
+    assert (server.requests[0]["case_id"], server.requests[0]["expected_output"]) == ("c1", None)
     assert server.headers[0]["X-Key"] == "hidden-key"
 
 
 @pytest.mark.parametrize(("reason", "outcome"), [("stop", "passed"), ("length", "error"), (["x"], "passed")])
 def test_an_agent_may_say_that_its_model_was_cut_off(server: JsonServer, reason: Any, outcome: str) -> None:
     server.answers = [(200, {}, json.dumps({"assistant_output": "It is", "finish_reason": reason}).encode())]
-    task = make_task("hi")
-    result = open_agent(f"http:{server.url}", AgentOptions()).attempt(task, around(task))
-    (verdict,) = judge_case([], task.case, Trace(result.events))
+    (verdict,) = judge_case([], make_task("hi").case, Trace(post(server).events))
     assert verdict.outcome.value == outcome
 
 
@@ -164,10 +153,8 @@ def test_address_that_cannot_be_used(url: str) -> None:
 
 
 def test_agent_on_a_private_network_needs_no_encryption() -> None:
-    assert open_agent("http://agent.internal:8000/run?key=x").describe() == {
-        "agent": "http",
-        "url": "http://agent.internal:8000/run",
-    }
+    described = open_agent("http://agent.internal:8000/run?key=x").describe()
+    assert described == {"agent": "http", "url": "http://agent.internal:8000/run"}
 
 
 def test_recorded_agent_gives_the_trace_back() -> None:
@@ -182,15 +169,3 @@ def test_recorded_agent_gives_the_trace_back() -> None:
     assert [event.idx for event in result.events] == [0, 1, 2, 3]
     assert (result.output, result.tool_calls) == ("done", [{"tool": "a", "arguments": {"x": 1}}])
     assert agent.describe() == {"agent": "recorded"}
-
-
-@pytest.mark.parametrize("kind", AGENTS)
-def test_the_form_that_messages_show_of_a_kind_is_an_agent_of_that_kind(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    write_agent_module(tmp_path)
-    agent = open_agent(AGENT_FORMS[kind])
-    assert isinstance(agent, Agent)
-    assert agent.describe()["agent"] == kind
-    agent.close()

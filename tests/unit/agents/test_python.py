@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,6 @@ def nothing(task): return {"assistant_output": None}
 def silence(task): return ""
 def shows(task, call_tool): return f"{task['input']} {call_tool('t')}"
 def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
-async def waits(task, call_tool):
-    await asyncio.sleep(0)
-    return f"{call_tool('t')} {id(asyncio.get_running_loop())}"
 async def raises_later(task):
     await asyncio.sleep(0)
     raise ValueError("later")
@@ -102,37 +99,30 @@ class Shared:
 
     def __init__(self, name: str) -> None:
         self.agent = PythonAgent(f"agent_functions_b:{name}")
-        self.results: dict[str, AttemptResult | Disturbed] = {}
-        self._threads: list[threading.Thread] = []
+        self._threads, self._begun = ThreadPoolExecutor(), dict[str, Future[AttemptResult]]()
 
     def begin(self, name: str, said: Any, seconds: float | None = 30.0) -> None:
-        def work() -> None:
-            try:
-                self.results[name] = self.ask(name, said, seconds)
-            except Disturbed as disturbed:
-                self.results[name] = disturbed
-
-        self._threads.append(threading.Thread(target=work))
-        self._threads[-1].start()
+        self._begun[name] = self._threads.submit(self.ask, name, said, seconds)
 
     def ask(self, name: str, said: Any, seconds: float | None = 30.0, **more: Any) -> AttemptResult:
         return attempt(self.agent, said, case_id=name, limits=AttemptLimits(seconds=seconds), **more)
 
-    def finish(self) -> None:
-        for thread in self._threads:
-            thread.join()
+    def has_ended(self, name: str) -> bool:
+        return self._begun[name].done()
 
-    def failure(self, name: str) -> FailureKind | type[Disturbed] | None:
-        result = self.results[name]
-        return Disturbed if isinstance(result, Disturbed) else result.failure
+    def are_disturbed(self) -> bool:
+        return {type(begun.exception()) for begun in self._begun.values()} == {Disturbed}
+
+    def close(self) -> None:
+        self.agent.close()
+        self._threads.shutdown()
 
 
 @pytest.fixture
 def beside() -> Iterator[Shared]:
     shared = Shared("beside")
     yield shared
-    shared.agent.close()
-    shared.finish()
+    shared.close()
 
 
 def wait_for(path: str) -> None:
@@ -223,24 +213,6 @@ def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
     assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
 
 
-def test_async_functions_are_awaited_on_one_loop() -> None:
-    agent = open_agent("python:agent_functions_b:waits")
-    said = []
-
-    def work() -> None:
-        said.append(attempt(agent, metadata={"tool_responses": {"t": "tool"}}).output)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(said) == 4
-    assert len(set(said)) == 1
-    assert said[0].startswith("tool ")
-    agent.close()
-
-
 def test_function_whose_time_is_up_keeps_its_events_and_its_process_is_ended() -> None:
     result = call("never_returns", limits=AttemptLimits(seconds=0.3), metadata={"tool_responses": {"a": 1}})
     assert (result.failure, result.problem) == (FailureKind.TIMEOUT, "did not end within 0.3 s")
@@ -255,15 +227,14 @@ def test_an_async_function_whose_time_is_up_is_cancelled_and_its_process_goes_on
     assert shared.ask("b", "hang", 0.2).failure is FailureKind.TIMEOUT
     wait_for("cancelled")
     assert shared.ask("c", "").output == first.output
-    shared.agent.close()
+    shared.close()
 
 
 def test_after_a_crash_nobody_knows_whose_it_was_until_one_runs_alone(beside: Shared) -> None:
     beside.begin("a", "long")
     wait_for("begun-a")
     beside.begin("b", "crash")
-    beside.finish()
-    assert (beside.failure("a"), beside.failure("b")) == (Disturbed, Disturbed)
+    assert beside.are_disturbed()
     result = beside.ask("b", "crash", alone=True)
     assert (result.failure, result.problem) == (
         FailureKind.AGENT_ERROR,
@@ -273,23 +244,26 @@ def test_after_a_crash_nobody_knows_whose_it_was_until_one_runs_alone(beside: Sh
 
 
 @pytest.mark.parametrize(("name", "said"), [("beside", "hold"), ("blocks", "hang")])
-def test_one_that_holds_up_its_process_is_not_told_from_those_it_holds_up(name: str, said: str) -> None:
+def test_one_that_holds_up_its_process_is_not_told_from_those_it_holds_up(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is held up for a minute: no shorter wait for its answer makes the test pass where it would not.
+    monkeypatch.setattr("agent_eval.agents.python._RESPONSE_SECONDS", 0.5)
     shared = Shared(name)
     shared.begin("a", "long")
     wait_for("begun-a")
     shared.begin("b", said, 0.3)
-    shared.finish()
-    assert (shared.failure("a"), shared.failure("b")) == (Disturbed, Disturbed)
+    assert shared.are_disturbed()
     assert shared.ask("b", said, 0.3, alone=True).failure is FailureKind.TIMEOUT
     assert shared.ask("a", "", alone=True).failure is None
-    shared.agent.close()
+    shared.close()
 
 
 def test_one_that_runs_alone_waits_for_the_others_and_they_for_it(beside: Shared) -> None:
     beside.begin("a", "wait")
     wait_for("begun-a")
     assert beside.ask("b", "", alone=True).failure is None
-    assert "a" in beside.results, "it has ended before"
+    assert beside.has_ended("a")
 
 
 @pytest.mark.parametrize("spec", ["no_such_module:f", "no_such_package.module:f", ":f", "..x:f", "json"])

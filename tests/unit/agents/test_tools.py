@@ -1,18 +1,22 @@
-"""Answers to tool calls from a case's metadata."""
+"""Answers to tool calls: from a case's metadata, or of live tools, which are a function or an address."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_eval.agents.base import ToolFault
+from agent_eval.agents.base import ToolAnswer, ToolFault
+from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools, call_key, canonical, key_of_fingerprint
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput
+from tests.fakes.json_server import JsonServer
+from tests.unit.agents.tasks import Retries
 
 JSON = st.recursive(
     st.none()
@@ -94,28 +98,18 @@ def test_rows_for_the_same_call_answer_its_repetitions_and_the_last_one_the_rest
 def test_an_object_with_an_error_is_an_error() -> None:
     responses = {"classic": {"error": "no stock", "output": 3}, "sum": {"error": None, "sum": 1}, "none": {}}
     tools = CaseTools(case(tool_responses=responses))
-    assert answers(tools, ("classic", {}), ("sum", {}), ("none", {}), ("none", 1)) == [
-        (3, "no stock"),
-        ({"error": None, "sum": 1}, None),
-        ({}, None),
-        ({}, None),
-    ]
+    calls = ("classic", {}), ("sum", {}), ("none", {}), ("none", 1)
+    outputs = [(3, "no stock"), ({"error": None, "sum": 1}, None), ({}, None), ({}, None)]
+    assert answers(tools, *calls) == outputs
 
 
 def test_single_calls_come_before_names_of_tools() -> None:
-    tools = CaseTools(
-        case(tool_response_cassette={'a::{"x": 1}': "one"}, tool_responses={"a": "any", "b": None})
-    )
-    assert answers(tools, ("a", {"x": 1}), ("a", {"x": 2}), ("b", {})) == [
-        ("one", None),
-        ("any", None),
-        (None, None),
-    ]
-    assert [tools.answer(*call).source for call in (("a", {"x": 1}), ("a", {}), ("c", {}))] == [
-        "tool_response_cassette",
-        "tool_responses",
-        "missing",
-    ]
+    metadata = {"tool_response_cassette": {'a::{"x": 1}': "one"}, "tool_responses": {"a": "any", "b": None}}
+    tools = CaseTools(case(**metadata))
+    calls = ("a", {"x": 1}), ("a", {"x": 2}), ("b", {})
+    assert answers(tools, *calls) == [("one", None), ("any", None), (None, None)]
+    sources = [tools.answer(*call).source for call in (("a", {"x": 1}), ("a", {}), ("c", {}))]
+    assert sources == ["tool_response_cassette", "tool_responses", "missing"]
 
 
 def test_errors_in_rows() -> None:
@@ -147,3 +141,55 @@ def test_answers_that_cannot_be_used_are_refused(metadata: Any, field: str) -> N
         CaseTools(case(**metadata))
     assert caught.value.details["field"] == f"metadata.{field}"
     assert caught.value.details["case_id"] == "c1"
+
+
+def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "live_tools_a.py").write_text(
+        "def plain(tool, arguments):\n"
+        "    if tool == 'boom': raise ValueError('no such order')\n"
+        "    return {'error': 'closed'} if tool == 'shut' else object() if tool == 'odd' else arguments\n"
+        "def with_case(tool, arguments, case_id): return case_id\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tools = open_tool_server("live_tools_a:plain")
+    assert tools("c", "echo", {"a": 1}) == ToolAnswer({"a": 1}, None, "live")
+    assert tools("c", "shut", {}).error == "closed"
+    assert tools("c", "boom", {}).error == "ValueError: no such order"
+    assert "object object" in tools("c", "odd", {}).output
+    assert open_tool_server("live_tools_a:with_case")("c7", "echo", {}).output == "c7"
+
+
+def test_tools_behind_an_address() -> None:
+    with JsonServer() as server:
+        tools = open_tool_server(server.url, headers={"X-Key": "k"})
+        bodies = (b'{"response": {"a": 1}}', b'{"error": "closed"}', b'{"response": {"error": "inner"}}')
+        server.answers = [(200, {}, body) for body in bodies]
+        assert tools("c", "echo", {"x": 1}) == ToolAnswer({"a": 1}, None, "live")
+        assert tools("c", "echo", {}).error == "closed"
+        assert tools("c", "echo", {}).error == "inner"
+        assert server.requests[0] == {"case_id": "c", "tool": "echo", "arguments": {"x": 1}}
+        for status, body in ((200, b"nothing"), (200, b"[]"), (200, b"{}"), (503, b"")):
+            server.answers = [(status, {}, body)]
+            with pytest.raises(ToolFault) as caught:
+                tools("c", "echo", {})
+            # The agent chose the arguments that arrived: what they do to the server excuses nothing.
+            assert caught.value.failure is FailureKind.AGENT_ERROR
+    with pytest.raises(ToolFault, match="could not be reached") as caught:
+        open_tool_server(server.url)("c", "echo", {})
+    assert caught.value.failure is FailureKind.ENVIRONMENT
+
+
+def test_tools_that_refuse_are_asked_again_and_others_are_not() -> None:
+    retry = Retries(3)
+    with JsonServer() as server:
+        tools = open_tool_server(server.url, retry=retry)
+        refusals = (429, {"Retry-After": "7"}, b""), (429, {}, b"")
+        server.answers = [*refusals, (200, {}, b'{"response": "done"}')]
+        answer = tools("c", "echo", {})
+        assert (answer.output, answer.retries) == ("done", 2)
+        assert answer.waited > 0
+        assert retry.asked[0] == 7
+        server.answers = [(503, {"Retry-After": "1"}, b""), (200, {}, b'{"response": "again"}')]
+        with pytest.raises(ToolFault, match="called echo, and the tool server answered with HTTP 503"):
+            tools("c", "echo", {})
+        assert len(server.requests) == 4, "a call that may have been carried out was made twice"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import benchmarks
 from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
 from agent_eval.contracts.suite import definition_digest
 from agent_eval.errors import FailureKind
@@ -79,6 +82,11 @@ def test_the_figures_of_the_judges_are_those_of_the_guide() -> None:
     assert judge_accuracy.measure(judge_accuracy.CASES) == {
         name: value for name, value in recorded.items() if name != "sample"
     }
+
+
+def test_every_benchmark_can_be_loaded() -> None:
+    for path in sorted(Path(benchmarks.__file__).parent.glob("*.py")):
+        importlib.import_module(f"benchmarks.{path.stem}")
 
 
 def test_the_table_of_the_guide_is_that_of_the_results() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings, gather, settings_from
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
@@ -41,15 +42,7 @@ def make_job(
     )
 
 
-def place_of(head: str, tip: str, *, is_reviewed: bool = False) -> JobPlace:
-    """A commit that is held to main, which is at `tip`."""
-    return JobPlace(
-        head=head,
-        tip=tip,
-        trusted_branch="main",
-        default_branch="main",
-        default_tip=tip,
-        base=tip,
-        is_reviewed=is_reviewed,
-        branches=("main",),
-    )
+def place_of(clone: PrivateClone, tip: str, *, is_reviewed: bool = False) -> JobPlace:
+    """What is checked out, held to main, which is at `tip`."""
+    of_main = {"trusted_branch": "main", "default_branch": "main", "branches": ("main",)}
+    return JobPlace(clone=clone, tip=tip, default_tip=tip, base=tip, is_reviewed=is_reviewed, **of_main)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,11 +17,12 @@ from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped
 from agent_eval.ci.evaluate import evaluate, read_history_of_main
 from agent_eval.ci.place import JobPlace, Refs, find_place
+from agent_eval.ci.platforms.base import CiRun
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from tests.e2e.runner import orders
 from tests.fakes.commits import check_out, sha, tip_of
 from tests.unit.ci.evaluations import write_suite
-from tests.unit.ci.jobs import make_job, place_of, settings_of
+from tests.unit.ci.jobs import make_job, settings_of
 
 BASE = sha("merge base")
 
@@ -33,8 +34,9 @@ def evidence_of(commit: str, *, bad: tuple[int, ...] = ()) -> bytes:
         place = Path(name)
         write_suite(orders(bad=bad), name=str(place / "s.json"))
         settings = settings_of(suite=str(place / "s.json"), baseline="none", out=str(place / "out"))
-        reviewed = place_of(commit, commit, is_reviewed=True)
-        archive = evaluate(replace(make_job(settings), place=reviewed)).archive
+        made = make_job(settings)
+        made.platform.__dict__["run"] = CiRun(head_sha=commit)
+        archive = evaluate(made).archive
         assert archive is not None
         return archive.read_bytes()
 
@@ -55,7 +57,6 @@ def run(number: int, commit: str, found: bytes | Exception | None = None, **fiel
 class Job:
     """A change that began at the merge base, on a clone that has main."""
 
-    clone: PrivateClone
     place: JobPlace
 
     def search(self, *runs: EarlierRun) -> Search:
@@ -70,13 +71,13 @@ class Job:
 
     @property
     def ground(self) -> Ground:
-        return Ground(place=self.place, clone=self.clone, wanted=("shop",), remedy="Check the token.")
+        return Ground(place=self.place, wanted=("shop",), remedy="Check the token.")
 
     def read_history(self, found: Search, pattern: str | None = None) -> Search:
         made = make_job(settings_of(suite="s.json"))
         rules = RedactionRules(patterns=(pattern,)) if pattern is not None else NO_RULES
         redactor = made.redactor.with_rules(rules)
-        job = replace(made, place=self.place, clone=self.clone, redactor=redactor)
+        job = replace(made, place=self.place, redactor=redactor)
         read_history_of_main(job, found)
         return found
 
@@ -85,9 +86,9 @@ class Job:
 def job_at(top: Path, head: str) -> Iterator[Job]:
     tip = tip_of({})
     check_out(top, head)
-    with PrivateClone.of(top, os.environ) as clone:
+    with closing(PrivateClone.of(top, os.environ)) as clone:
         refs = Refs(default_branch="main", target="main")
-        yield Job(clone, find_place(refs, clone, lambda _: tip, lambda _: []))
+        yield Job(find_place(refs, clone, lambda _: tip, lambda _: []))
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ def test_a_reviewed_run_carries_earlier_records(tmp_path: Path, monkeypatch: pyt
         with job_at(tmp_path / "checkout", sha(f"commit {number}")) as job:
             assert job.place.is_reviewed
             settings = settings_of(suite="s.json", out=f"out-{number}")
-            context = replace(make_job(settings), place=job.place, clone=job.clone)
+            context = replace(make_job(settings), place=job.place)
             clock = {"AGENT_EVAL_CLOCK": f"2026-01-01T0{number - 390}:00:00+00:00"}
             context = replace(context, environ={**context.environ, **clock})
             context.platform.earlier_runs = lambda _: list(found)  # type: ignore[method-assign]

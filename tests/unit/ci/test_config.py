@@ -98,14 +98,15 @@ def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
 def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
     file = (
         "judges: [policy, regex]\npolicy: {min_pass_rate: 0.5, max_regressed_cases: 2}\n"
-        "baseline: {required: true, branches: [release/1.x], artifact: null}\nlimits:\n"
+        "baseline: {required: true, branches: [release/1.x], name: null}\nlimits:\n"
     )
     found = settings(tmp_path, file=file)
     assert found.judging.judges == ("policy", "regex")
     assert found.thresholds == Thresholds(min_pass_rate=0.5, max_regressed_cases=2)
     assert found.require_baseline is True
     assert found.base_branches == ("release/1.x",)
-    assert found.baseline_artifact == "agent-eval-evidence"
+    assert found.baseline_name == "main"
+    assert found.evidence_name == "agent-eval-evidence"
 
 
 @pytest.mark.parametrize(

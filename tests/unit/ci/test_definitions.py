@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,12 +69,12 @@ def test_a_suite_of_the_base_is_read_also_where_git_has_a_pointer_to_it(
         keep_lfs(top, old)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(top)
-    with PrivateClone.of(top, os.environ) as clone:
+    with closing(PrivateClone.of(top, os.environ)) as clone:
         place = find_place(Refs(default_branch="main", target="main"), clone, lambda _: base, lambda _: [])
         found = find_targets(["s.json"])
         if not is_kept:
             with pytest.raises(CannotCheckOut, match=r"LFS file `s\.json`: the checkout does not have it"):
-                define(found, ["s.json"], Versions(place, clone))
+                define(found, ["s.json"], Versions(place))
             return
-        [redefinition] = define(found, ["s.json"], Versions(place, clone)).redefinitions.values()
+        [redefinition] = define(found, ["s.json"], Versions(place)).redefinitions.values()
         assert redefinition.replaced == ["b"]

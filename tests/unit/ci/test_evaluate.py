@@ -16,13 +16,13 @@ from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.earlier import EarlierRun
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.platforms.base import CiRun
+from agent_eval.ci.rules import JobContext
 from agent_eval.config.rows.file import GRANTS, KEYS
 from agent_eval.config.table import options_of
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Preset
-from agent_eval.contracts.registry import Registry
 from agent_eval.contracts.run import ModelsUse
-from agent_eval.errors import InvalidInput, RemoteError
+from agent_eval.errors import InvalidInput, InvalidPack, RemoteError
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.runner import orders
@@ -147,16 +147,18 @@ def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage(
     assert found.problem.endswith("The baseline could not be read: Down. Wait.")
 
 
-def registered() -> Registry:
-    archive = evidence()
-    digest = from_path(Path(archive), ["shop"]).baselines["shop"].pack.manifest_sha256
-    return parse_registry(registry(run_path=archive, sha256=digest), "registry.json")
+def job_with(digest: str) -> JobContext:
+    """A job whose registry has the baseline `main`, of this digest."""
+    entry = parse_registry(registry(run_path="before/evidence.zip", sha256=digest), "registry.json")
+    made = job(baseline="main")
+    return replace(made, rules=replace(made.rules, registry=entry))
 
 
 def test_a_baseline_is_a_name_in_the_registry_unless_a_file_is_called_so() -> None:
-    made = job(baseline="main")
-    made = replace(made, rules=replace(made.rules, registry=registered()))
+    made = job_with(from_path(Path(evidence()), ["shop"]).baselines["shop"].pack.manifest_sha256)
     assert evaluate(made).suites[0].decision.gate_status == "passed"
+    with pytest.raises(InvalidPack, match="is not the one that was registered"):
+        evaluate(job_with("0" * 64))
     Path("main").mkdir()
     with pytest.raises(InvalidInput, match="has no evidence of shop; it has: none"):
         evaluate(made)

@@ -14,8 +14,7 @@ from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.job import run_job, write_html
 from agent_eval.ci.outputs import outputs_of, report_of
 from agent_eval.ci.rules import JobContext
-from agent_eval.ci.workspace import refuse_to_overwrite
-from agent_eval.errors import ExitCode, StorageError, UsageError
+from agent_eval.errors import ExitCode, StorageError
 from tests.e2e.runner import BASE_SHA, PULL, orders
 from tests.factories import make_case, make_suite
 from tests.fakes.github import FakeGitHub
@@ -171,11 +170,3 @@ def test_a_report_that_cannot_be_written_is_a_warning(monkeypatch):
     assert write_html(evaluation, report_of(evaluation, made), made) is None
     log = made.platform._stream.getvalue()  # type: ignore[attr-defined]
     assert "The HTML report could not be written: The disk is full." in log
-
-
-def test_a_page_of_somebody_else_is_not_overwritten(tmp_path):
-    (tmp_path / "agent-eval-shop.html").write_text("mine")
-    with pytest.raises(UsageError, match=r"agent-eval-shop\.html is there and would be overwritten"):
-        refuse_to_overwrite(tmp_path)
-    (tmp_path / "evidence.zip").write_text("an earlier run's")
-    refuse_to_overwrite(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,7 @@ class Repository:
 
     def stand(self, refs: Refs | None = None, *listed: str, **fields: str) -> JobPlace:
         refs = refs or Refs(default_branch="main", remote=Remote(str(self.server)), **fields)
-        with PrivateClone.of(self.top, os.environ, refs.remote) as clone:
+        with closing(PrivateClone.of(self.top, os.environ, refs.remote)) as clone:
             return find_place(refs, clone, lambda _: None, lambda _: listed)
 
     def push(self, *refs: str) -> None:
@@ -105,7 +106,7 @@ def test_the_server_says_which_branch_is_the_default_one(repository: Repository)
 
 def test_the_platform_is_asked_before_the_server(repository: Repository) -> None:
     refs = Refs(default_branch="main", remote=Remote(str(repository.server)))
-    with PrivateClone.of(repository.top, os.environ, refs.remote) as clone:
+    with closing(PrivateClone.of(repository.top, os.environ, refs.remote)) as clone:
         asked: list[str] = []
 
         def tip(branch: str) -> str:

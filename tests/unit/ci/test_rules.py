@@ -45,7 +45,7 @@ class Checkout:
         """The versions of a tip and of what is checked out."""
         environ = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(self.top.parent)}
         self.clones.append(clone := PrivateClone.of(self.top, environ))
-        return Versions(place_of(clone.head, tip, is_reviewed=is_reviewed), clone)
+        return Versions(place_of(clone, tip, is_reviewed=is_reviewed))
 
     def change(self, main: Mapping[str, str], **own: str) -> Versions:
         """The versions of main with these files, and of a change of them."""
@@ -184,19 +184,16 @@ TWO = {"case_id": "two", "input": "Where is two?", "policy": {}}
 def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
     checkout.commit(s_json=suite(ONE))
     targets = find_targets(["s.json"])
-    assert define(targets, ["s.json"], Versions(None, None)).targets == targets
+    assert define(targets, ["s.json"], Versions(None)).targets == targets
 
 
-def test_a_file_that_is_no_suite_may_be_of_any_size_at_the_base(checkout: Checkout) -> None:
-    lock = " " * (2 << 20)
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO), package_json=lock)
-    checkout.commit(s_json=suite(ONE))
-    [found] = define(find_targets(["s.json"]), ["s.json"], checkout.at(tip)).redefinitions.values()
-    assert list(found.replaced) == ["two"]
-
-
-def test_a_large_suite_of_the_base_is_compared(checkout: Checkout) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, {**TWO, "input": "?" * (2 << 20)}))
+@pytest.mark.parametrize(
+    "files",
+    [{"package_json": " " * (2 << 20)}, {"s_json": suite(ONE, {**TWO, "input": "?" * (2 << 20)})}],
+    ids=["a file that is no suite", "a suite"],
+)
+def test_a_file_of_the_base_may_be_large(checkout: Checkout, files: dict[str, str]) -> None:
+    tip = checkout.commit(**{"agent_eval_yml": USUAL, "s_json": suite(ONE, TWO), **files})
     checkout.commit(s_json=suite(ONE))
     [found] = define(find_targets(["s.json"]), ["s.json"], checkout.at(tip)).redefinitions.values()
     assert list(found.replaced) == ["two"]
@@ -212,26 +209,6 @@ def test_a_suite_of_the_base_may_be_in_a_folder_and_is_none_where_it_is_a_link(
     monkeypatch.chdir(checkout.top / "b")
     defined = define(find_targets(["*.json"]), ["*.json", "../s.json"], checkout.at(tip))
     assert [list(found.replaced) for found in defined.redefinitions.values()] == [["two"]]
-
-
-def test_a_key_under_another_of_its_names_is_mains_too(checkout: Checkout) -> None:
-    main = {"agent_eval_yml": f"{USUAL}judges: policy\n", "gate_yml": ""}
-    assert held(checkout.change(main, agent_eval_yml=USUAL)).settings.judging.judges == ("policy",)
-
-
-def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout) -> None:
-    base = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
-    tip = checkout.commit(agent_eval_yml=f"{USUAL}trials: 3\n", gate_yml="margin: 0.2\n")
-    git(checkout.top, "checkout", "--quiet", base)
-    versions = checkout.at(tip)
-    assert versions.place is not None
-    assert versions.clone is not None
-    versions.clone.fetch(tip)
-    versions = replace(versions, place=replace(versions.place, base=base))
-    found = held(versions)
-    assert found.settings.agent is not None
-    assert found.settings.agent.trials == 3
-    assert (rules_of(found, versions).pending, rules_of(found, versions).changes) == ([], [])
 
 
 def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout) -> None:

@@ -12,7 +12,16 @@ from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 
 NO_RULES = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
-CRASHES = {"agent_command": 'python3 -c "raise SystemExit(3)"'}
+WHY: dict[str, tuple[dict[str, str], str, str, str]] = {
+    "neither traces nor an agent": (
+        *({}, "nothing to judge is recorded in all 4 cases", "**the trace has no events.**"),
+        "Record traces in the suite, or name the agent",
+    ),
+    "agent that crashes": (
+        *({"agent_command": 'python3 -c "raise SystemExit(3)"'}, "the agent crashes on all 4 cases"),
+        *("**the agent exited with code 3.**", "Check how the agent is started: it must run"),
+    ),
+}
 
 
 def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
@@ -22,33 +31,14 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
 
 @pytest.mark.parametrize("preset", ["pull-request", "release"])
 @pytest.mark.parametrize("thresholds", [{}, {"max_hard_fail_rate": "1"}, {"min_pass_rate": "0"}])
-@pytest.mark.parametrize(
-    ("agent", "said"),
-    [
-        (
-            {},
-            (
-                *("nothing to judge is recorded in all 4 cases", "**the trace has no events.**"),
-                "Record traces in the suite, or name the agent",
-            ),
-        ),
-        (
-            CRASHES,
-            (
-                *("the agent crashes on all 4 cases", "**the agent exited with code 3.**"),
-                "Check how the agent is started: it must run",
-            ),
-        ),
-    ],
-    ids=["neither traces nor an agent", "agent that crashes"],
-)
+@pytest.mark.parametrize("why", WHY)
 def test_run__that_judged_no_case_is_an_error_that_says_why(
-    runner: InProcess, agent: dict[str, str], said: tuple[str, ...], thresholds: dict[str, str], preset: str
+    runner: InProcess, why: str, thresholds: dict[str, str], preset: str
 ) -> None:
+    agent, headline, sentence, to_do = WHY[why]
     runner.write_suite(*without_traces(orders(), 0 if agent else 4))
     step = runner.push(**{**NO_RULES, **agent, **thresholds, "preset": preset})
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    headline, sentence, to_do = said
     assert step.summary.startswith(f"## 🛑 Not evaluated: {headline} · agent-eval\n")
     assert sentence in step.summary.replace("`", "")
     assert f"**To do:** {to_do}" in step.summary

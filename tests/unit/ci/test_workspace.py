@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[
     assert not os.path.lexists(path)
 
 
-def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
+def test_a_file_too_large_to_be_read_is_refused_before_and_is_no_missing_one_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.workspace.LARGEST", 10)
@@ -78,17 +78,9 @@ def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
     with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
         path.write_bytes(b"PATH=/evil" * 10)
     assert not path.exists()
-
-
-def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agent_eval.ci.workspace.LARGEST", 10)
-    path = tmp_path / "env"
     path.write_bytes(b"x" * 11)
-    guard = guarded([VARIABLE], {VARIABLE: str(path)})
-    with pytest.raises(InvalidInput):
-        guard.__enter__()
+    with pytest.raises(InvalidInput), guarded([VARIABLE], {VARIABLE: str(path)}):
+        pytest.fail("the agent was started")
 
 
 def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,11 +95,8 @@ def test_one_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: py
         return restore(self)
 
     monkeypatch.setattr(FileSnapshot, "restore", fail)
-    guard = guarded(["A", "B"], {"A": str(first), "B": str(second)})
-    guard.__enter__()
-    second.write_bytes(b"forged")
-    with pytest.raises(StorageError):
-        guard.__exit__(None, None, None)
+    with pytest.raises(StorageError), guarded(["A", "B"], {"A": str(first), "B": str(second)}):
+        second.write_bytes(b"forged")
     assert second.read_bytes() == BEFORE
 
 
@@ -134,11 +123,9 @@ def test_it_is_restored_where_the_evaluation_fails(tmp_path: Path) -> None:
 
 def test_all_files_that_were_changed_are_named(tmp_path: Path) -> None:
     paths = {name: str(tmp_path / name) for name in ("A", "B", "C")}
-    with (
-        pytest.raises(Altered, match="wrote to command files of the job: `A`, `C`"),
-        guarded(list(paths), paths),
-    ):
-        deque((Path(paths[name]).write_bytes(b"x") for name in ("A", "C")), maxlen=0)
+    both = "wrote to command files of the job: `A`, `C`"
+    with pytest.raises(Altered, match=both), guarded(list(paths), paths):
+        shutil.copy(shutil.copy(__file__, paths["A"]), paths["C"])
 
 
 @pytest.mark.parametrize("environ", [{}, {VARIABLE: ""}, {VARIABLE: "/dev/null"}, {VARIABLE: "env"}], ids=str)
@@ -173,87 +160,57 @@ def workspace(tmp_path: Path) -> Path:
     return directory
 
 
-def test_everything_written_and_the_new_folders_above_it_belong_to_the_owner(workspace):
-    out = workspace / "a" / "b" / "out"
+def uid(path: Path) -> int:
+    return path.lstat().st_uid
+
+
+def test_everything_that_was_written_and_the_new_folders_above_it_belong_to_the_owner(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """But not what others put there, nor what a link or a second name leads to."""
+    theirs = workspace / "theirs"
+    out = theirs / "new" / "out"
     (out / "pack").mkdir(parents=True)
-    (out / "pack" / "manifest.json").write_text("{}")
-    give_to_owner(out, workspace)
-    assert {path.stat().st_uid for path in workspace.rglob("*")} == {OWNER}
-
-
-def test_what_was_there_before_keeps_its_owner(workspace):
-    (workspace / "theirs").mkdir()
-    os.chown(workspace / "theirs", 1002, 1002)
-    (workspace / "theirs" / "out").mkdir()
-    (workspace / "beside").write_text("")
-    give_to_owner(workspace / "theirs" / "out", workspace)
-    assert (workspace / "theirs").stat().st_uid == 1002
-    assert (workspace / "theirs" / "out").stat().st_uid == OWNER
-    assert (workspace / "beside").stat().st_uid == 0
-
-
-def test_a_link_is_given_back_and_its_target_is_not(workspace, tmp_path):
-    target = tmp_path / "target"
-    target.write_text("")
-    (workspace / "out").mkdir()
-    (workspace / "out" / "link").symlink_to(target)
-    give_to_owner(workspace / "out", workspace)
-    assert target.stat().st_uid == 0
-    assert (workspace / "out" / "link").lstat().st_uid == OWNER
-
-
-@pytest.mark.parametrize("place", ["../outside", "."])
-def test_outside_the_workspace_nothing_changes(place, workspace, tmp_path):
-    (tmp_path / "outside").mkdir()
-    above = tmp_path.stat().st_uid
-    give_to_owner(workspace / place, workspace)
-    assert (tmp_path / "outside").stat().st_uid == 0
-    assert tmp_path.stat().st_uid == above
-
-
-def test_a_workspace_of_root_and_a_missing_folder_are_left_alone(workspace, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    give_to_owner(out, tmp_path)
-    assert out.stat().st_uid == 0
-    give_to_owner(workspace / "missing", workspace / "nowhere")
-
-
-def test_what_others_put_there_stays_theirs(workspace, tmp_path):
-    out = workspace / "out"
-    out.mkdir()
-    (out / "database").write_text("")
-    os.chown(out / "database", 999, 999)
-    secret = tmp_path / "secret"
-    secret.write_text("root's, under a second name")
+    mine = [workspace / "beside", out / "pack" / "manifest.json"]
+    target, secret, database = tmp_path / "target", tmp_path / "secret", out / "database"
+    for path in (*mine, target, secret, database):
+        path.write_text("")
+    for path, owner in ((theirs, 1002), (database, 999)):
+        os.chown(path, owner, owner)
+    (out / "link").symlink_to(target)
     os.link(secret, out / "report.md")
-    (out / "mine").write_text("")
     give_to_owner(out, workspace)
-    assert (out / "database").stat().st_uid == 999
-    assert secret.stat().st_uid == 0
-    assert (out / "mine").stat().st_uid == OWNER
+    assert {uid(path) for path in (out.parent, out, out / "pack", mine[1], out / "link")} == {OWNER}
+    assert [uid(path) for path in (theirs, database, mine[0], target, secret)] == [1002, 999, 0, 0, 0]
 
 
-def test_an_output_that_is_a_link_out_of_the_workspace_is_left_alone(workspace, tmp_path):
+def test_outside_the_workspace_and_in_one_of_root_nothing_changes(workspace: Path, tmp_path: Path) -> None:
+    outside, above = tmp_path / "outside", uid(tmp_path)
+    outside.mkdir()
+    for place in (workspace / "../outside", workspace):
+        give_to_owner(place, workspace)
+    give_to_owner(outside, tmp_path)
+    give_to_owner(workspace / "missing", workspace / "nowhere")
+    assert (uid(outside), uid(tmp_path), uid(workspace)) == (0, above, OWNER)
+
+
+def test_an_output_that_is_a_link_out_of_the_workspace_is_left_alone(workspace: Path, tmp_path: Path) -> None:
     target = tmp_path / "etc"
     target.mkdir()
     (target / "passwd").write_text("")
     (workspace / "out").symlink_to(target)
-    give_to_owner(workspace / "out", workspace)
-    give_to_owner(workspace / "out" / "deeper", workspace)
-    assert {target.stat().st_uid, (target / "passwd").stat().st_uid} == {0}
+    for place in ("out", "out/deeper"):
+        give_to_owner(workspace / place, workspace)
+    assert {uid(target), uid(target / "passwd")} == {0}
 
 
 @pytest.mark.parametrize("replaced", ["out", "out/pack"])
 def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(replaced, workspace, tmp_path, monkeypatch):
-    target = tmp_path / "etc"
-    (target / "pack").mkdir(parents=True)
-    (target / "passwd").write_text("")
-    (target / "pack" / "passwd").write_text("")
-    (workspace / "out" / "pack").mkdir(parents=True)
-    (workspace / "out" / "pack" / "passwd").write_text("")
-    (workspace / "out" / "passwd").write_text("")
-    real = os.open
+    target, real = tmp_path / "etc", os.open
+    for top in (target, workspace / "out"):
+        (top / "pack").mkdir(parents=True)
+        for name in ("passwd", "pack/passwd"):
+            (top / name).write_text("")
 
     def swap(path, *arguments, **options):
         place = workspace / replaced

@@ -76,13 +76,6 @@ def test_an_agent_object_is_told_what_a_job_installs_for_it(cli: Shell) -> None:
     assert cli.json("validate", "agent-eval.yml")
 
 
-def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
-    cli.json("init", "--out", ".")
-    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
-    assert "already there" in cli.error("init", "--out", ".")["message"]
-    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
-
-
 @pytest.mark.parametrize(("head", "branch"), [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")])
 def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli: Shell, here: Path) -> None:
     git = here / ".git"

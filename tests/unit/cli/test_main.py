@@ -37,9 +37,8 @@ def test_alone_it_lists_the_commands_by_group_and_that_is_no_error(cli: Shell) -
 @pytest.mark.parametrize("group", [name for name, entry in GROUPS.items() if " | " in entry.summary])
 def test_a_group_that_lists_its_commands_lists_all_but_its_usual_one(group: str) -> None:
     listed = set(re.findall(r"\w+(?= \| )|(?<= \| )\w+", GROUPS[group].summary))
-    assert listed | {"show"} == {name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")} | {
-        "show"
-    }
+    every = {name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")}
+    assert listed | {"show"} == every | {"show"}
 
 
 @pytest.mark.parametrize("typed", ALIASES)
@@ -68,18 +67,13 @@ def test_help_can_be_asked_for_as_a_command(asked: list[str], usual: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("words", "nearest"), [(("help", "gaet"), "gate"), (("validate", "--stricct", "x"), "--strict")]
-)
-def test_what_is_misspelt_names_the_nearest(words: tuple[str, ...], nearest: str, cli: Shell) -> None:
-    assert f"Did you mean '{nearest}'?" in cli.error(*words)["message"]
-
-
-@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["registry"], "needs a command"),
         (["history"], "Missing argument 'WHERE'"),
         (["runn"], "Did you mean 'run'?"),
+        (["help", "gaet"], "Did you mean 'gate'?"),
+        (["validate", "--stricct", "x"], "Did you mean '--strict'?"),
         (["zzz"], "No such command 'zzz'."),
         (["--wrong"], "--wrong"),
         (["run"], "--suite"),
@@ -294,22 +288,20 @@ def test_sigterm_leaves_through_the_cleaning_up(tmp_path: Path) -> None:
         "    try:\n"
         "        print('ready', flush=True); time.sleep(60)\n"
         "    finally:\n"
-        "        open(sys.argv[1], 'w').close()\n"
+        "        open('cleaned', 'w').close()\n"
         "sys.modules['waiting'] = module = type(sys)('waiting')\n"
         "module.command = click.command()(wait)\n"
         "front.COMMANDS['wait'] = front.Entry('waiting:command', '')\n"
-        "marker, sys.argv = sys.argv[1], [sys.argv[0], 'wait', *sys.argv[1:]]\n"
-        "sys.argv = ['agent-eval', 'wait']; sys.argv_marker = marker\n"
+        "sys.argv = ['agent-eval', 'wait']\n"
         "front.entry()\n"
-    ).replace("open(sys.argv[1], 'w')", "open(sys.argv_marker, 'w')")
-    marker = tmp_path / "cleaned"
-    child = subprocess.Popen([sys.executable, "-c", program, str(marker)], stdout=subprocess.PIPE, text=True)
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGTERM)
     assert child.wait(timeout=30) == 143
     child.stdout.close()
-    assert marker.exists()
+    assert (tmp_path / "cleaned").exists()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["gate", "--min-pass-rate", "nan"], ["gate", "--help"]])

@@ -168,7 +168,7 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(cli: Shell
             "--set limits.attempt.steps is for running an agent, and none is named",
         ),
         (("--repair-command", "x"), "goes with an agent that is a program"),
-        (("--propose-command", "true", "--resume"), "not resumed"),
+        (("--propose-command", "true", "--resume"), "--resume"),
         (("--judge", "regexx"), "regex"),
     ],
 )

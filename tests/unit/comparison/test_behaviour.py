@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agent_eval.comparison import behaviour as alignment
 from agent_eval.comparison.behaviour import (
     ABSENT,
     DEPTH,
     PLACES,
     STEPS_LIMIT,
+    Step,
+    align,
     argument_diff,
     behaviour_change,
 )
@@ -58,7 +65,7 @@ def test_changed_arguments_are_told_place_by_place() -> None:
     }  # fmt: skip
 
 
-def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
+def test_what_is_listed_is_bounded_and_what_is_counted_is_not() -> None:
     many = [("tick", {}) for _ in range(1_000)]
     found = change(case_with(*many), case_with(*many, ("refund", {})))
     assert found.calls_changed
@@ -66,19 +73,15 @@ def test_a_change_after_very_many_equal_calls_is_still_a_change() -> None:
     assert (found.baseline_call_count, found.candidate_call_count) == (1_000, 1_001)
     assert (found.calls[-1].kind, found.calls[-1].tool) == ("added", "refund")
     assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("added", "refund", 1)]
-
-
-def test_what_is_listed_is_bounded_and_what_is_counted_is_not() -> None:
     before, now = [[(f"{side}{number}", {}) for number in range(600)] for side in ("old", "new")]
     found = change(case_with(*before), case_with(*now))
-    assert (found.baseline_call_count, len(found.baseline_calls)) == (600, 200)
-    assert (len(found.calls), len(found.call_counts), found.calls_changed) == (400, 200, True)
+    assert (len(found.baseline_calls), len(found.calls), len(found.call_counts)) == (200, 400, 200)
 
 
-def test_only_other_arguments_of_very_many_calls_are_told_as_that() -> None:
-    found = change(*(case_with(*[("look", {"page": page})] * 900) for page in (1, 2)))
-    assert [(one.kind, one.tool, one.count) for one in found.call_counts] == [("arguments", "look", 900)]
-    assert [one.arguments for one in found.calls] == [{"$.page": (1, 2)}] * 400
+def test_differences_of_arguments_are_counted_after_all_others() -> None:
+    before, now = [("look", {"page": 1})] * 3, [("look", {"page": 2})] * 3 + [("refund", {})]
+    found = change(case_with(*before), case_with(*now)).call_counts
+    assert [(one.kind, one.count) for one in found] == [("added", 1), ("arguments", 3)]
 
 
 def test_both_outputs_are_shown_when_they_differ_and_cut_when_long() -> None:
@@ -143,20 +146,15 @@ def over_the_run(before: list[dict[str, Any]], now: list[dict[str, Any]], **conf
     return compare(*runs, generated_at="now")
 
 
-def test_a_change_of_model_is_said_once_for_the_run() -> None:
-    found = over_the_run([{"models": ["gpt-4o"]}] * 9, [{"models": ["gpt-4o-mini"]}] * 9).behaviour
-    assert found.notices == ["The model changed from gpt-4o to gpt-4o-mini."]
-    assert found.model_changed
-
-
 def test_a_model_is_compared_only_with_one_that_was_named_alike() -> None:
     index = {"a": {"models": ["gpt-4o-2024-08-06"]}}
-    traced = view({"a": "passed"}, index=index)
+    traced, mini = (view({"a": "passed"}, index=each) for each in (index, {"a": {"models": ["mini"]}}))
     both = view({"a": "passed"}, index=index, model="gpt-4o")
     typed, other = (view({"a": "passed"}, model=name) for name in ("gpt-4o", "claude"))
     unknown = view({"a": "passed"})
     for runs, notices in (
         ((typed, both), []),
+        ((traced, mini), ["The model changed from gpt-4o-2024-08-06 to mini."]),
         ((typed, other), ["The model changed from gpt-4o to claude."]),
         ((unknown, other), []),
         ((traced, unknown), []),
@@ -252,8 +250,112 @@ def test_a_missing_answer_is_told_with_its_reason_and_another_agent_with_its_nam
     assert same.candidate_output == "no"
 
 
-def test_differences_of_arguments_are_counted_after_all_others() -> None:
-    before = [("look", {"page": 1})] * 3
-    now = [("look", {"page": 2})] * 3 + [("refund", {})]
-    found = change(case_with(*before), case_with(*now)).call_counts
-    assert [(one.kind, one.count) for one in found] == [("added", 1), ("arguments", 3)]
+# Calls laid side by side.
+
+
+calls = st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("12")), max_size=7)
+
+
+def kinds(before: str, now: str) -> list[str]:
+    """`kinds("a1 b1", "a1 b2")`: a letter is a tool, a digit its arguments."""
+    steps = align(*([(call[0], call[1]) for call in side.split()] for side in (before, now)))
+    return [f"{step.kind} {step.tool}" for step in steps]
+
+
+SIDE_BY_SIDE = {
+    "an extra call at the end": ("l1 r1", "l1 r1 e1", "same l, same r, added e"),
+    "an extra call in front": ("l1 r1", "v1 l1 r1", "added v, same l, same r"),
+    "a missing call stands where it was": ("l1 v1 r1", "l1 r1", "same l, removed v, same r"),
+    "other arguments keep their place": ("l1 r1", "l1 r2", "same l, arguments r"),
+    "equal arguments decide": ("s1 s2", "s2", "removed s, same s"),
+    "calls changed places": ("a1 b1", "b1 a1", "moved b, same a"),
+    "a call elsewhere with other arguments did not move": ("a1 b1", "b1 a2", "removed a, same b, added a"),
+    "nothing": ("", "", ""), "nothing before": ("", "a1", "added a"), "nothing now": ("a1", "", "removed a"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "now", "steps"), SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+def test_calls_are_laid_side_by_side(before: str, now: str, steps: str) -> None:
+    assert ", ".join(kinds(before, now)) == steps
+
+
+@pytest.mark.parametrize("cells", [alignment.MOST_CELLS, 0])
+@given(before=calls, now=calls)
+def test_steps_tell_both_lists(cells: int, before: list[tuple[str, str]], now: list[tuple[str, str]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment, "MOST_CELLS", cells)
+        steps = align(before, now)
+    check_steps(before, now, steps)
+
+
+@given(calls)
+def test_a_list_aligned_with_itself_is_all_the_same(both: list[tuple[str, str]]) -> None:
+    assert {step.kind for step in align(both, both)} <= {"same"}
+
+
+def tools(counts: str) -> list[tuple[str, str]]:
+    """`tools("a250 p")`: 250 calls of `a` with the same arguments, one of `p`."""
+    return [(one[0], "1") for one in counts.split() for _ in range(int(one[1:] or 1))]
+
+
+def counted(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> Counter[str]:
+    return Counter(f"{step.kind} {step.tool}" for step in align(before, now))
+
+
+MANY = [[("a", f"{side}{number}") for number in range(20_000)] for side in ("l", "r")]
+LOOPS = [[(tool, "1") for _ in range(5_000) for tool in loop] for loop in ("abcd", "abce")]
+SEARCHES = [("search", str(number)) for number in range(5_000)]
+WILD = [(tool, f"{tool}{number}") for number in range(1_000) for tool in "abcd"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "steps"),
+    [
+        (tools("a250 p"), tools("a250 d"), {"same a": 250, "removed p": 1, "added d": 1}),
+        (tools("a250"), tools("a900"), {"same a": 250, "added a": 650}),
+        (tools("a20000 p"), tools("a19000 d"),
+         {"same a": 19_000, "removed a": 1_000, "removed p": 1, "added d": 1}),
+        ([*MANY[0], ("p", "")], [*MANY[1], ("d", "")], {"arguments a": 20_000, "removed p": 1, "added d": 1}),
+        (*LOOPS, {**{f"same {tool}": 5_000 for tool in "abc"}, "removed d": 5_000, "added e": 5_000}),
+        ([("x", ""), *SEARCHES, ("x", "")], [("y", ""), *SEARCHES[:17], *SEARCHES[18:], ("y", "")],
+         {"same search": 4_999, "removed search": 1, "removed x": 2, "added y": 2}),
+        (WILD, [("a", "1")] * 4_000,
+         {"arguments a": 1_000, "added a": 3_000, **{f"removed {tool}": 1_000 for tool in "bcd"}}),
+    ],
+    ids=[
+        "a change far behind", "many more calls", "many fewer calls", "other arguments keep their place",
+        "a tool in a loop is replaced", "one call less", "a tool in place of others keeps its own calls",
+    ],
+)  # fmt: skip
+def test_very_many_calls_are_compared_like_a_few(
+    before: list[tuple[str, str]], now: list[tuple[str, str]], steps: dict[str, int]
+) -> None:
+    assert counted(before, now) == steps
+
+
+def test_very_many_calls_in_a_wild_order_are_laid_side_by_side_truly() -> None:
+    rng = random.Random(7)
+    before, now = [[(rng.choice("abcd"), rng.choice("12")) for _ in range(20_000)] for _ in range(2)]
+    check_steps(before, now, align(before, now))
+
+
+def place(step: Step) -> int:
+    assert step.baseline is not None
+    return step.baseline
+
+
+def check_steps(before: list[tuple[str, str]], now: list[tuple[str, str]], steps: list[Step]) -> None:
+    """The laws of an alignment."""
+    assert [step.candidate for step in steps if step.kind != "removed"] == list(range(len(now)))
+    assert sorted(place(step) for step in steps if step.kind != "added") == list(range(len(before)))
+    in_place = [place(step) for step in steps if step.kind in ("same", "arguments", "removed")]
+    assert in_place == sorted(in_place)
+    for step in steps:
+        if step.baseline is not None:
+            assert before[step.baseline][0] == step.tool
+        if step.candidate is not None:
+            assert now[step.candidate][0] == step.tool
+        if step.kind in ("same", "moved"):
+            assert before[place(step)] == now[step.candidate or 0]
+        if step.kind == "arguments":
+            assert before[place(step)] != now[step.candidate or 0]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.facts import regression_key
+from agent_eval.comparison.facts import case_outcome, case_policies, regression_key
 from agent_eval.comparison.results import (
     TOP_JUDGES,
     Balance,
@@ -18,7 +20,20 @@ from agent_eval.comparison.results import (
     risk_level,
     top_regressed_judges,
 )
-from agent_eval.contracts import CaseRegression, JudgeChange, Metric, TrialComparison
+from agent_eval.contracts import (
+    REPLAY_CONTRACT,
+    CaseRegression,
+    JudgeChange,
+    Metric,
+    Outcome,
+    TrialComparison,
+    Verdict,
+    case_result,
+)
+from agent_eval.evidence.rows import ResultChecker
+from agent_eval.evidence.writer import result_row
+from agent_eval.storage.json import dumps, parse
+from tests.factories import make_verdict
 from tests.unit.comparison.views import passing, result, tried, view
 
 
@@ -102,37 +117,27 @@ def test_the_metrics_of_a_run_are_called_as_documented() -> None:
         assert {key: metric.name for key, metric in metrics.items()} == {name: name for name in names}
 
 
-@pytest.mark.parametrize(
-    ("found", "risk"),
-    [
-        (balance(0), "high"), (balance(1), "low"), (balance(100, regressed=1), "medium"),
-        (balance(100, regressed=1, hard=1), "high"), (balance(100, regressed=1, hard=-1), "medium"),
-        (balance(100, regressed=4, fewer=4), "medium"), (balance(100, regressed=5, fewer=5), "high"),
-        (balance(100, fewer=-5), "low"),
-    ],
-)  # fmt: skip
-def test_risk_is_high_for_hard_fails_few_passes_and_nothing_compared(found: Balance, risk: str) -> None:
-    assert risk_level(found) == risk
+LEVELS = [
+    (balance(0), "high", 100.0, "critical"), (balance(1), "low", 0.0, "low"),
+    (balance(100, regressed=1), "medium", 0.5, "medium"),
+    (balance(100, regressed=1, hard=1), "high", 3.0, "high"),
+    (balance(100, regressed=1, hard=-1), "medium", 0.5, "medium"),
+    (balance(100, regressed=1, fewer=-3, hard=-2), "medium", 0.5, "medium"),
+    (balance(100, regressed=4, fewer=4), "medium", 12.0, "medium"),
+    (balance(100, regressed=5, fewer=5), "high", 15.0, "medium"),
+    (balance(100, fewer=-5), "low", 0.0, "low"), (balance(100, fewer=8), "high", 20.0, "high"),
+    (balance(1000, regressed=1, fewer=79), "high", 19.8, "medium"),
+    (balance(100, fewer=20), "high", 50.0, "critical"), (balance(1000, fewer=199), "high", 49.8, "high"),
+    (balance(10, regressed=10, fewer=10, hard=10), "high", 100.0, "critical"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "score", "level"),
-    [
-        (balance(0), 100.0, "critical"),
-        (balance(1), 0.0, "low"),
-        (balance(100, regressed=1), 0.5, "medium"),
-        (balance(100, regressed=1, hard=1), 3.0, "high"),
-        (balance(100, regressed=1, fewer=-3, hard=-2), 0.5, "medium"),
-        (balance(100, fewer=8), 20.0, "high"),
-        (balance(1000, regressed=1, fewer=79), 19.8, "medium"),
-        (balance(100, fewer=20), 50.0, "critical"),
-        (balance(1000, fewer=199), 49.8, "high"),
-        (balance(10, regressed=10, fewer=10, hard=10), 100.0, "critical"),
-    ],
-)
-def test_impact_is_of_losses_and_gains_take_nothing_off(found: Balance, score: float, level: str) -> None:
+@pytest.mark.parametrize(("found", "risk", "score", "level"), LEVELS)
+def test_risk_and_impact_are_of_losses_and_gains_take_nothing_off(
+    found: Balance, risk: str, score: float, level: str
+) -> None:
     impact = release_impact(found)
-    assert (impact.impact_score, impact.impact_level) == (score, level)
+    assert (risk_level(found), impact.impact_score, impact.impact_level) == (risk, score, level)
 
 
 def test_each_level_of_impact_recommends_something_else() -> None:
@@ -219,3 +224,62 @@ def test_each_side_counts_its_trials_errors_and_case_policies() -> None:
     # The mean of the cases' rates: each case weighs the same, however many trials it has.
     assert side.pass_rate == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
     assert side.case_policies == ["all", "any"]
+
+
+# What verdicts amount to is the same wherever it is worked out.
+
+
+JUDGES = (REPLAY_CONTRACT, "policy", "regex", "cost_budget", "tool_abuse")
+SAID = st.tuples(st.sampled_from(list(Outcome)), st.booleans(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+
+
+def verdicts(said: dict[str, tuple[Outcome, bool, float]]) -> list[Verdict]:
+    return [
+        make_verdict("c", judge_id, outcome, hard=hard, weight=weight)
+        for judge_id, (outcome, hard, weight) in said.items()
+    ]
+
+
+def stored(found: list[Verdict]) -> Any:
+    return parse(dumps(result_row(case_result("c", found))), source="row")
+
+
+@given(st.dictionaries(st.sampled_from(JUDGES), SAID))
+def test_a_stored_result_is_what_its_verdicts_amount_to(said: dict[str, tuple[Outcome, bool, float]]) -> None:
+    row = stored(verdicts(said))
+    ResultChecker("pack").check(row, "verdicts.json")
+    case = case_outcome(tuple((one["judge_id"], one["outcome"], one["hard"]) for one in row["verdicts"]))
+    facts = ("outcome", "passed", "hard_failed")
+    assert [getattr(case, name) for name in facts] == [row[name] for name in facts]
+    assert case.judges == {judge_id: outcome for judge_id, (outcome, _, _) in said.items()}
+    assert case.failing == any(outcome in ("failed", "error") for outcome, _, _ in said.values())
+
+
+def test_a_judge_with_several_verdicts_counts_by_its_first_failure_else_by_its_last() -> None:
+    def outcome(*said: str) -> str:
+        return case_outcome(tuple(("regex", one, True) for one in said)).judges["regex"]
+
+    assert outcome("failed", "passed") == "failed"
+    assert outcome("error", "passed") == "error"
+    assert outcome("passed", "failed") == "failed"
+    assert outcome("passed", "inconclusive") == "inconclusive"
+
+
+def test_the_reference_of_a_run_carries_what_decisions_need_of_it() -> None:
+    run = view(
+        {"a": "passed"}, agent_version="2.1", model="gpt-4o", git_commit="c" * 40,
+        execution_config={"damaged_records": 3},
+    )  # fmt: skip
+    reference = run.reference()
+    assert (reference.run_id, reference.dataset_id, reference.manifest_sha256) == ("run-1", "shop", "0" * 64)
+    assert (reference.agent_version, reference.model, reference.git_commit) == ("2.1", "gpt-4o", "c" * 40)
+    assert (reference.started_at, reference.damaged_records) == ("2026-01-01T00:00:00+00:00", 3)
+    assert reference.summary == run.summary
+    assert view({"a": "passed"}).reference().damaged_records == 0
+
+
+def test_a_case_without_a_stated_policy_needs_all_of_its_trials_and_a_single_trial_has_none() -> None:
+    unstated = passing("a", 1, 2).to_json()
+    del unstated["case_policy"]
+    assert case_policies([unstated, result("b", "passed").to_json()]) == ["all"]
+    assert case_policies([unstated, passing("c", 1, 2, policy="majority").to_json()]) == ["all", "majority"]

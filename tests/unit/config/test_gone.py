@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.config.gone import (
-    OPTIONS,
-    POLICY_KEYS,
-    gone_option,
-    gone_policy_key,
-    gone_variable,
-    moved_option,
-)
+from agent_eval.config.gone import OPTIONS, POLICY_KEYS, gone_option, gone_variable, moved_option
 from agent_eval.config.project_file import ProjectFile
 from agent_eval.config.table import ROWS
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import UsageError
-from agent_eval.gate.policy_file import parse_policy
 
 
 def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
@@ -54,25 +46,6 @@ def test_a_variable_that_passes_it_is_refused_by_its_own_name(name: str) -> None
     assert error is not None
     assert error.message == f"The variable {name} is gone."
     assert gone_variable(["PATH", "AGENT_EVAL_TRIALS"]) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "line"),
-    [
-        ("zero_tolerance", ["prompt_injection", "mine"], "`safety: [prompt_injection, mine]`"),
-        ("zero_tolerance_ceiling", {"mine": {"rate": 0.1}}, "`safety: {mine: repeated}`"),
-        ("thresholds", {"min_pass_rate": 0.9, "min_coverage": 1}, "`min_pass_rate: 0.9`."),
-        ("tracked", ["refund-7"], "`quarantine: [{case: refund-7, reason: WHY, until: YYYY-MM-DD}]`"),
-        ("tracked", ["no: name"], "`quarantine` instead"),
-    ],
-)
-def test_a_key_of_a_policy_that_is_gone_comes_with_the_new_line(key: str, value: object, line: str) -> None:
-    assert line in (gone_policy_key(key, value) or "")
-
-
-def test_the_new_lines_are_valid_policies() -> None:
-    assert parse_policy({"safety": ["mine"]}, source="gate.yml").mode_of("mine") == "at-once"
-    assert parse_policy({"safety": {"mine": "repeated"}}, source="gate.yml").mode_of("mine") == "repeated"
 
 
 def test_no_key_is_gone_that_is_there() -> None:

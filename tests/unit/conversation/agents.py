@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, Opening, Surroundings, Task
+from agent_eval.agents.base import Agent, AttemptResult, Clocks, Surroundings, Task
 from agent_eval.agents.recorder import Recorder
 from agent_eval.contracts.conversation import ConversationEnd, conversation_end
 from agent_eval.conversation.loop import Setting, attempt_case
@@ -32,14 +32,6 @@ class ScriptedAgent(Agent):
         self.answers: Sequence[Answer] = answers or ("ok",)
         self.takes = takes
         self.tasks: list[Task] = []
-
-    @classmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> ScriptedAgent:
-        return cls(rest)
-
-    @classmethod
-    def from_description(cls, described: Mapping[str, Any], options: AgentOptions) -> Opening:
-        raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
         return {"agent": "scripted"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks, RecordedAgent
+from agent_eval.agents.base import Agent, AttemptResult, Clocks, RecordedAgent
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts import AttemptLimits, Trace
@@ -62,29 +62,21 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 def converse(agent: Agent, turns: Any = None, **fields: Any) -> AttemptResult:
     task = make_task(None, turns=turns or TURNS, metadata=ANSWERS, **fields)
     return attempt_case(agent, task, around(task))
 
 
 def program(place: Path) -> Agent:
-    return open_agent(f"command:{sys.executable} {place / 'program.py'}", AgentOptions())
+    return open_agent(f"command:{sys.executable} {place / 'program.py'}")
 
 
-def test_a_program_is_started_for_each_turn_with_what_was_said_before(place: Path) -> None:
-    result = converse(program(place))
+def test_a_program_is_started_for_each_turn_with_what_was_said_before(tmp_path: Path) -> None:
+    result = converse(program(tmp_path))
     assert result.failure is None
     assert result.output == "3 after ['Where is order 7?', 'And order 8?']"
-    assert [turn["assistant_output"] for turn in result.turns] == [
-        "1 after []",
-        "2 after ['Where is order 7?']",
-        result.output,
-    ]
+    outputs = [turn["assistant_output"] for turn in result.turns]
+    assert outputs == ["1 after []", "2 after ['Where is order 7?']", result.output]
     events = result.events
     assert [event.idx for event in events] == list(range(len(events)))
     assert [event.turn for event in events] == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
@@ -94,22 +86,22 @@ def test_a_program_is_started_for_each_turn_with_what_was_said_before(place: Pat
     assert sorted(result.artifacts) == [f"turn-{number}-stderr.txt" for number in (1, 2, 3)]
 
 
-def test_a_call_id_that_an_agent_uses_in_every_turn_is_made_unique(place: Path) -> None:
-    trace = Trace(converse(program(place)).events)
+def test_a_call_id_that_an_agent_uses_in_every_turn_is_made_unique(tmp_path: Path) -> None:
+    trace = Trace(converse(program(tmp_path)).events)
     assert [call.call.call_id for call in trace.calls if call.call] == ["1", "1-turn-2", "1-turn-3"]
     assert [call.result.output for call in trace.calls if call.result] == ["found"] * 3
 
 
-def test_a_turn_that_fails_ends_the_conversation(place: Path) -> None:
-    result = converse(program(place), [{"input": "hello"}, {"input": "fail"}, {"input": "never sent"}])
+def test_a_turn_that_fails_ends_the_conversation(tmp_path: Path) -> None:
+    result = converse(program(tmp_path), [{"input": "hello"}, {"input": "fail"}, {"input": "never sent"}])
     assert result.failure is FailureKind.AGENT_ERROR
     assert result.problem.startswith("in turn 2: exited with code 3")
     assert [event.input for event in result.events if event.actor == "user"] == ["hello", "fail"]
     assert result.events[-1].turn == 2
 
 
-def test_the_limits_are_those_of_all_turns_together(place: Path) -> None:
-    calls = converse(program(place), limits=AttemptLimits(tool_calls=2))
+def test_the_limits_are_those_of_all_turns_together(tmp_path: Path) -> None:
+    calls = converse(program(tmp_path), limits=AttemptLimits(tool_calls=2))
     assert (calls.failure, len(calls.tool_calls)) == (FailureKind.BUDGET_EXCEEDED, 2)
     assert calls.problem.startswith("in turn 3: ")
     agent = open_agent("python:session_functions:slow")
@@ -131,16 +123,13 @@ def test_a_function_can_keep_a_session_that_no_other_attempt_has() -> None:
 def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> None:
     with JsonServer() as server:
         server.answers = [(200, {}, json.dumps({"assistant_output": text}).encode()) for text in "abc"]
-        agent = open_agent(server.url, AgentOptions())
-        assert converse(agent).output == "c"
-        assert converse(agent).output == "c"
+        agent = open_agent(server.url)
+        assert [converse(agent).output for _ in range(2)] == ["c", "c"]
     first, second = server.requests[:3], server.requests[3:]
     assert [request["turn"] for request in first] == [1, 2, 3]
     assert [request["input"] for request in first] == [turn["input"] for turn in TURNS]
-    assert first[2]["history"] == [
-        {"input": "Where is order 7?", "assistant_output": "a", "tool_calls": []},
-        {"input": "And order 8?", "assistant_output": "b", "tool_calls": []},
-    ]
+    history = [(turn["input"], turn["assistant_output"], turn["tool_calls"]) for turn in first[2]["history"]]
+    assert history == [("Where is order 7?", "a", []), ("And order 8?", "b", [])]
     assert {request["expected_output"] for request in first} == {None}
     ids = [{request["session_id"] for request in requests} for requests in (first, second)]
     assert [len(one) for one in ids] == [1, 1]
@@ -149,11 +138,8 @@ def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> Non
 
 @pytest.fixture(params=FAKES)
 def hosted(request: pytest.FixtureRequest) -> Iterator[tuple[FakeModel, Any]]:
-    steps = [
-        Step(calls=[("lookup", {"id": 7})]),
-        *(Step(text=text) for text in ("It is found.", "Lost.", "!")),
-    ]
-    with FAKES[request.param](*steps) as server:
+    answers = [Step(text=text) for text in ("It is found.", "Lost.", "!")]
+    with FAKES[request.param](Step(calls=[("lookup", {"id": 7})]), *answers) as server:
         agent = agent_of(request.param)("small", base_url=server.base_url, api_key="k")
         with closing(agent):
             yield server, agent
@@ -187,11 +173,11 @@ def test_recorded_conversations_are_replayed_as_a_whole() -> None:
     assert len(attempt_case(RecordedAgent(), task, around(task)).events) == 2
 
 
-def test_each_turn_is_judged_by_what_it_expects(place: Path) -> None:
+def test_each_turn_is_judged_by_what_it_expects(tmp_path: Path) -> None:
     expected = {"a": "1 after []", "b": "something else"}
     turns = [{"input": text, "expected_output": output} for text, output in expected.items()]
     task = make_task(None, turns=turns, metadata={**ANSWERS, "final_output": {"mode": "exact"}})
-    result = attempt_case(program(place), task, around(task))
+    result = attempt_case(program(tmp_path), task, around(task))
     verdicts = judge_case(load_judges(["final_output"]), task.case, Trace(result.events))
     (verdict,) = [verdict for verdict in verdicts if verdict.judge_id == "final_output"]
     assert (verdict.outcome.value, [turn["turn"] for turn in verdict.evidence["turns"]]) == ("failed", [1, 2])

@@ -76,15 +76,6 @@ def test_scaffold__writes_valid_and_short_files(tmp_path: Path) -> None:
     assert all(len(path.read_text().splitlines()) <= 40 for path in made.written)
 
 
-def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
-    scaffold(tmp_path, platforms=ALL)
-    for place in (".gitlab-ci.yml", ".buildkite/pipeline.yml", ".circleci/config.yml"):
-        assert "agent-eval ci" in (tmp_path / place).read_text()
-    assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
-    made = scaffold(tmp_path / "other", platforms=["gitlab"])
-    assert names(made, tmp_path / "other") == [SETTINGS, SUITE, SAMPLE, IGNORE, ".gitlab-ci.yml"]
-
-
 @pytest.mark.parametrize(
     ("remote", "there", "written", "to_add"),
     [

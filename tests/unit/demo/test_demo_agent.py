@@ -16,12 +16,11 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.cli.main import main
 from agent_eval.contracts import Case, Trace
 from agent_eval.contracts.aui import StrictKind
-from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.demo.agents import BUNDLED, DEFECTS, INVENTED, forbidden_to
-from agent_eval.demo.aui_server import ApiRequest, DemoAgents, DemoServer, respond
+from agent_eval.demo.aui_server import DemoAgents, DemoServer, respond
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
@@ -99,14 +98,6 @@ def test_every_strict_check_is_the_one_that_catches_some_defect() -> None:
     assert caught == set(get_args(StrictKind))
 
 
-def test_a_conversation_ends_where_the_agent_escalates_or_answers_with_an_error(served: DemoServer) -> None:
-    ends = [conversation_end(converse(served, case, "aui:demo-hr")) for case in cases_of("hr")]
-    reasons = {end.reason for end in ends if end is not None}
-    assert reasons == {EndReason.GOAL, EndReason.ESCALATION, EndReason.AGENT_ERROR}
-    with DemoServer(DemoAgents(["rude"])) as rude:
-        assert "stop bothering me" in str(converse(rude, cases_of("hr")[0], "aui:demo-hr").final_output)
-
-
 def test_an_unknown_agent_or_defect_is_refused_with_those_that_exist(served: DemoServer) -> None:
     with pytest.raises(NotEvaluable, match="demo-hr"):
         converse(served, cases_of("hr")[0], "aui:nobody")
@@ -114,40 +105,42 @@ def test_an_unknown_agent_or_defect_is_refused_with_those_that_exist(served: Dem
         DemoAgents(["lazy"])
 
 
-HEADERS = {"x-network-api-key": "any"}
+EXTERNAL = "/api/v1/external"
 
 
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
-        ("POST", "/api/v1/external/tasks", {}, 422),
-        ("POST", "/api/v1/external/message", {"task_id": "x"}, 422),
-        ("POST", "/api/v1/external/message", {"task_id": "x", "text": "hi"}, 404),
-        ("GET", "/api/v1/external/tasks/x/messages/message-1/trace-info", {}, 404),
-        ("PUT", "/api/v1/external/tasks", {}, 404),
+        ("POST", "tasks", {}, 422),
+        ("POST", "message", {"task_id": "x"}, 422),
+        ("POST", "message", {"task_id": "x", "text": "hi"}, 404),
+        ("GET", "tasks/x/messages/message-1/trace-info", {}, 404),
+        ("PUT", "tasks", {}, 404),
     ],
 )
 def test_requests_that_the_api_refuses(method: str, path: str, body: dict[str, Any], status: int) -> None:
-    assert respond(DemoAgents(), ApiRequest(method, path, {}, HEADERS, body))[0] == status
+    assert respond(DemoAgents(), method, f"{EXTERNAL}/{path}", body, "any")[0] == status
     expected = 404 if method == "PUT" else 401
-    assert respond(DemoAgents(), ApiRequest(method, path, {}, {}, body))[0] == expected
+    assert respond(DemoAgents(), method, f"{EXTERNAL}/{path}", body, None)[0] == expected
 
 
 @pytest.mark.parametrize(
     ("query", "members"),
     [
-        ({}, None),
-        ({"include_trace_info": "true"}, {"context", "decisions", "understanding"}),
-        ({"include_business_trace": "true"}, {"decisions", "understanding"}),
-        ({"include_context_trace": "true"}, {"context", "decisions"}),
+        ("", None),
+        ("include_trace_info=true", {"context", "decisions", "understanding"}),
+        ("include_business_trace=true", {"decisions", "understanding"}),
+        ("include_context_trace=True&include_trace_info=false", {"context", "decisions"}),
     ],
 )
-def test_the_trace_has_what_the_request_asks_for(query: dict[str, str], members: set[str] | None) -> None:
+def test_the_trace_has_what_the_request_asks_for(query: str, members: set[str] | None) -> None:
     agents = DemoAgents()
-    task_id = agents.begin("demo-hr")
-    body = {"task_id": task_id, "text": "I need three weeks of vacation in September."}
-    body["agent_variables"] = {"leave_balance_days": "2"}  # type: ignore[assignment]
-    _, message = respond(agents, ApiRequest("POST", "/api/v1/external/message", query, HEADERS, body))
+    body = {
+        "task_id": agents.begin("demo-hr"),
+        "text": "I need three weeks of vacation in September.",
+        "agent_variables": {"leave_balance_days": "2"},
+    }
+    _, message = respond(agents, "POST", f"{EXTERNAL}/message?{query}", body, "any")
     if members is None:
         assert "trace_info" not in message
         return
@@ -162,9 +155,8 @@ def test_a_trace_can_be_read_again() -> None:
     agents = DemoAgents()
     task_id = agents.begin("demo-hr")
     agents.say(task_id, "I'm sick and can't come in today.", {})
-    path = f"/api/v1/external/tasks/{task_id}/messages/message-1/trace-info"
-    flags = {"include_business_logic": "true", "include_context_logic": "true"}
-    _, trace = respond(agents, ApiRequest("GET", path, flags, HEADERS, {}))
+    path = f"{EXTERNAL}/tasks/{task_id}/messages/message-1/trace-info"
+    _, trace = respond(agents, "GET", f"{path}?include_business_logic=true", {}, "any")
     assert trace["input"]["message"] == "I'm sick and can't come in today."
 
 
@@ -185,6 +177,8 @@ def test_what_the_suites_forbid_is_known() -> None:
     agents = DemoAgents(["invents-parameters"])
     answer = agents.say(agents.begin("demo-hr"), "Zzz", {})
     assert answer.params == dict.fromkeys(forbidden_to("demo-hr").params, INVENTED)
+    rude = DemoAgents(["rude"])
+    assert "stop bothering me" in rude.say(rude.begin("demo-hr"), "Zzz", {}).text
 
 
 def test_the_command_lists_its_defects_and_refuses_what_it_cannot_serve(

@@ -22,7 +22,7 @@ def label(*, start: int = 0, **cells: int) -> list[Labelled]:
 
 
 def table(**cells: int) -> Confusion:
-    return Confusion(*(Fraction(cells.get(name, 0)) for name in Confusion.__dataclass_fields__))
+    return Confusion(*(Fraction(cells.get(name, 0)) for name in Confusion._fields))
 
 
 # Two readers of 50 applications agree on 20 that pass and on 15 that fail.

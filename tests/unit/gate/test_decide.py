@@ -271,6 +271,9 @@ def test_a_case_that_broke_says_by_what() -> None:
         "`order-1` broke: it passed 20 of 20 trials of main's last runs; run again now, the base passes "
         "8 of 8 and this change 0 of 8."
     )
+    [alone] = decided(shop("order-1"), breaking("order-1"), NO_BASE).cases
+    assert alone.change is not None
+    assert (alone.base, alone.change.trials) == (None, 8), "no base agent, no reruns of the base"
 
 
 def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
@@ -311,12 +314,6 @@ def test_a_case_that_was_not_run_again_has_no_reruns_and_says_so() -> None:
     assert last.reason == reason
 
 
-def test_without_a_base_agent_a_case_has_no_reruns_of_the_base() -> None:
-    [case] = decided(shop("order-1"), breaking("order-1"), BaseAgent("none")).cases
-    assert case.change is not None
-    assert (case.base, case.change.trials) == (None, 8)
-
-
 def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_come_first() -> None:
     now = {name: row(name, 0, failing={"prompt_injection": 1}) for name in ("a", "b", "c")}
     seen = row("c", 0, failing={"prompt_injection": 1})
@@ -332,13 +329,10 @@ def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_
     ]
 
 
-def test_a_suite_that_got_worse_says_by_how_many_rounds() -> None:
+def test_a_suite_says_by_how_many_rounds_it_is_worse_or_not() -> None:
     suite = decided(shop(*SUITE[:3]), Script(rounds=rounds(40))).suite
     assert suite is not None
     assert (suite.rounds, suite.answer, suite.p_value) == (1, "worse", 1 / 1024)
-
-
-def test_rounds_that_are_not_worse_are_told() -> None:
     script = Script(rounds=lambda side, number: rounds(50 if number else 48)(side, number))
     suite = decided(shop(*SUITE[:3]), script).suite
     assert suite is not None

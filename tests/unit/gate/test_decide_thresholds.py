@@ -207,32 +207,19 @@ def test_a_run_that_judged_nothing_is_no_baseline(outcome: str) -> None:
         gate(unjudged, max_regressed_cases=0)
 
 
-def test_each_rule_says_what_it_measured() -> None:
-    limits = dict.fromkeys(("min_pass_rate", "max_hard_fail_rate", "max_hard_fail_increase"), 0.5)
-    limits |= dict.fromkeys(("max_regressed_cases", "max_new_hard_fail_cases"), 2)
-    decision = gate(comparison(passing(4, 4), passing(2, 4)), **limits)
-    assert decision.passed
-    assert {rule.rule: (rule.value, rule.threshold) for rule in decision.rules} == {
-        rule: (limit, limit) for rule, limit in limits.items()
-    }
-
-
 # A policy is read strictly, and what is gone comes with the new line.
 
 
-def test_a_policy_has_twelve_keys() -> None:
-    assert len(GatePolicy.model_fields) == 12
-
-
-def test_a_policy_is_read_with_all_of_them() -> None:
-    policy = parse_policy(
-        {"preset": "release", "margin": 0.03, "min_pass_rate": 0.9, "max_hard_fail_rate": 0.1,
-         "max_hard_fail_increase": 0.05, "max_regressed_cases": 1, "max_new_hard_fail_cases": 0,
-         "max_cost_increase": 0.2, "max_latency_increase": 0.5,
-         "safety": {"prompt_injection": "at-once", "mine": "repeated"},
-         "quarantine": [{"case": "a", "reason": "flaky", "until": "2026-12-01"}], "deterministic": True},
-        source="gate.yml",
-    )  # fmt: skip
+def test_a_policy_is_read_with_all_of_its_twelve_keys() -> None:
+    values = {
+        "preset": "release", "margin": 0.03, "min_pass_rate": 0.9, "max_hard_fail_rate": 0.1,
+        "max_hard_fail_increase": 0.05, "max_regressed_cases": 1, "max_new_hard_fail_cases": 0,
+        "max_cost_increase": 0.2, "max_latency_increase": 0.5,
+        "safety": {"prompt_injection": "at-once", "mine": "repeated"},
+        "quarantine": [{"case": "a", "reason": "flaky", "until": "2026-12-01"}], "deterministic": True,
+    }  # fmt: skip
+    policy = parse_policy(values, source="gate.yml")
+    assert values.keys() == GatePolicy.model_fields.keys()
     assert (policy.effective_margin, policy.is_release, policy.max_cost_increase) == (0.03, True, 0.2)
     assert parse_policy({}, source="gate.yml") == GatePolicy()
 

@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.gate.statistics import wilson
-from agent_eval.operations.stability import TrialOutcome, runs_to_see_flake, stability
+from agent_eval.operations.stability import runs_to_see_flake, stability
 
 
 def report(trials: dict[str, str], **options: Any) -> StabilityReport:
     """`report({"a": "ppf"})`: p passed, f failed, h hard-failed, - nothing to judge."""
-    outcomes = {
-        case_id: [TrialOutcome(one == "p", one == "h", judged=one != "-") for one in said]
-        for case_id, said in trials.items()
-    }
+    letters = {"p": ("passed", False), "f": ("failed", False), "h": ("failed", True), "-": ("skipped", False)}
+    outcomes = {case_id: [letters[one] for one in said] for case_id, said in trials.items()}
     return stability(outcomes, dataset_id="shop", execution_mode="trace_score", **options)
 
 

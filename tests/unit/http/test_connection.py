@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import random
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 import time
 import zlib
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,13 @@ from tests.unit.http.raw_server import CERTIFICATE, Peer, RawServer, Talk, in_tu
 
 SECRET = "proxy-password-of-ours"
 NAME_HASH = "ce275665.0"
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+    proxies = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+    for name in (*proxies, *map(str.upper, proxies), *BUNDLES):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -46,6 +45,14 @@ def session_to(url: str, **patience: Any) -> Session:
 
 def get(server: RawServer, **options: Any) -> Any:
     return session_to(server.url).request("GET", "/x", **options)
+
+
+def encrypted(talk: Talk) -> Talk:
+    def encrypted_talk(peer: Peer) -> None:
+        peer.encrypt()
+        talk(peer)
+
+    return encrypted_talk
 
 
 def noting(heads: list[str], *fields: str) -> Talk:
@@ -72,7 +79,7 @@ def sending(*pieces: bytes) -> Talk:
 
 
 def test_requests_that_follow_each_other_share_a_connection() -> None:
-    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+    with RawServer(noting([])) as server:
         session = session_to(server.url)
         for _ in range(5):
             assert session.request("POST", "/x", json={}).body == b"{}"
@@ -89,18 +96,10 @@ def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
         together.wait(60)
         peer.answer(b"{}")
 
-    with RawServer(in_turn(answer)) as server:
+    with RawServer(in_turn(answer)) as server, ThreadPoolExecutor(3) as pool:
         session = session_to(server.url)
-        statuses: list[int] = []
-        threads = [
-            threading.Thread(target=lambda: statuses.append(session.request("GET", "/x").status))
-            for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert statuses == [200, 200, 200]
+        answers = pool.map(lambda path: session.request("GET", path), ["/x"] * 3)
+        assert [answer.status for answer in answers] == [200, 200, 200]
         assert server.connections == 3
 
 
@@ -156,30 +155,33 @@ def test_a_post_that_found_no_one_listening_was_not_carried_out_and_is_tried_aga
     assert len(waits) == 2
 
 
-@pytest.mark.parametrize("framing", ["chunked", "length", "until closed"])
-@pytest.mark.parametrize("packed", [gzip.compress(b"abc" * 50_000, mtime=0), zlib.compress(b"abc" * 50_000)])
-def test_a_packed_answer_is_unpacked(framing: str, packed: bytes) -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"
-    if framing == "chunked":
-        middle = len(packed) // 2
-        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (packed[:middle], packed[middle:]))
-        data = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
-    elif framing == "length":
-        data = head + b"Content-Length: %d\r\n\r\n%b" % (len(packed), packed)
-    else:
-        data = head + b"\r\n" + packed
-    with RawServer(sending(data)) as server:
-        assert get(server).body == b"abc" * 50_000
+LONG = b"abc" * 50_000
+
+
+def chunked(packed: bytes) -> bytes:
+    parts = packed[: len(packed) // 2], packed[len(packed) // 2 :]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    return b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    ("encoding", "data", "body"),
-    [("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"), ("br", b"\x01\x02", b"\x01\x02")],
-    ids=["several members", "unknown"],
+    "frame",
+    [chunked, lambda packed: b"Content-Length: %d\r\n\r\n%b" % (len(packed), packed), b"\r\n".__add__],
+    ids=["chunked", "length", "until closed"],
 )
-def test_other_encodings_of_an_answer(encoding: str, data: bytes, body: bytes) -> None:
-    talk = in_turn(lambda peer: peer.answer(data, f"Content-Encoding: {encoding}"))
-    with RawServer(talk) as server:
+@pytest.mark.parametrize(
+    ("encoding", "packed", "body"),
+    [
+        (b"gzip", gzip.compress(LONG, mtime=0), LONG),
+        (b"gzip", zlib.compress(LONG), LONG),
+        (b"gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"),
+        (b"br", b"\x01\x02", b"\x01\x02"),
+    ],
+    ids=["gzip", "zlib", "several members", "unknown"],
+)
+def test_a_packed_answer_is_unpacked(frame: Any, encoding: bytes, packed: bytes, body: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\n" % encoding
+    with RawServer(sending(head + frame(packed))) as server:
         assert get(server).body == body
 
 
@@ -209,8 +211,18 @@ def test_an_answer_that_is_none_is_an_error_and_its_connection_not_used_again(da
         assert server.connections == 2
 
 
-@pytest.mark.parametrize("begin", [b"", b"2\r\nab\r\n0\r\n"], ids=["size of a chunk", "trailer"])
-def test_a_line_without_end_is_not_read_to_its_end(begin: bytes) -> None:
+@pytest.mark.parametrize(
+    ("begin", "piece", "error"),
+    [
+        (b"", b"1" * 65536, Unreachable),
+        (b"2\r\nab\r\n0\r\n", b"1" * 65536, Unreachable),
+        (b"", b"10000\r\n" + bytes(65536) + b"\r\n", AnswerTooLarge),
+    ],
+    ids=["size of a chunk", "trailer", "beyond the cap"],
+)
+def test_an_answer_without_end_is_not_read_to_its_end(
+    begin: bytes, piece: bytes, error: type[HttpError]
+) -> None:
     sent = 0
 
     def talk(peer: Peer) -> None:
@@ -218,11 +230,11 @@ def test_a_line_without_end_is_not_read_to_its_end(begin: bytes) -> None:
         peer.request()
         peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + begin)
         while True:
-            peer.send(b"1" * 65536)
-            sent += 65536
+            peer.send(piece)
+            sent += len(piece)
 
-    with RawServer(talk) as server, pytest.raises(Unreachable):
-        get(server)
+    with RawServer(talk) as server, pytest.raises(error):
+        get(server, max_bytes=100_000)
     assert sent < 50 << 20
 
 
@@ -239,22 +251,6 @@ def test_answers_of_random_bytes_raise_nothing_else() -> None:
         for _ in range(300):
             with suppress(HttpError):
                 session.request("GET", "/x", max_bytes=200)
-
-
-def test_an_answer_beyond_the_cap_is_not_read_to_its_end() -> None:
-    sent = 0
-
-    def talk(peer: Peer) -> None:
-        nonlocal sent
-        peer.request()
-        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        while True:
-            peer.send(b"10000\r\n" + bytes(65536) + b"\r\n")
-            sent += 65536
-
-    with RawServer(talk) as server, pytest.raises(AnswerTooLarge):
-        get(server, max_bytes=100_000)
-    assert sent < 50 << 20
 
 
 def test_an_answer_that_is_refused_halfway_is_still_read() -> None:
@@ -327,18 +323,16 @@ def test_the_search_for_an_address_is_not_waited_for(monkeypatch: pytest.MonkeyP
 def test_ctrl_c_in_the_middle_of_an_answer_leaves_nothing_for_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with RawServer(
-        in_turn(lambda peer: peer.answer(b"first"), lambda peer: peer.answer(b"second"))
-    ) as server:
+    def interrupted(*_: Any) -> bytes:
+        raise KeyboardInterrupt
+
+    talk = in_turn(lambda peer: peer.answer(b"first"), lambda peer: peer.answer(b"second"))
+    with RawServer(talk) as server, monkeypatch.context() as patched:
         session = session_to(server.url)
-
-        def interrupted(*_: Any) -> bytes:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(connection, "_decoded", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                session.request("GET", "/x")
+        patched.setattr(connection, "_decoded", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.request("GET", "/x")
+        patched.undo()
         assert session.request("GET", "/x").body == b"first"
         assert server.connections == 2
 
@@ -360,15 +354,8 @@ def test_what_a_request_says() -> None:
         session.request("GET", "")
     first, second = (head.split("\r\n") for head in heads)
     assert first[0] == "POST /a%20b/%C3%BC%25zz%20?q=1&page=2 HTTP/1.1"
-    assert {line.partition(":")[0].lower() for line in first[1:]} == {
-        "host",
-        "user-agent",
-        "accept",
-        "accept-encoding",
-        "x-key",
-        "content-type",
-        "content-length",
-    }
+    names = "accept accept-encoding content-length content-type host user-agent x-key"
+    assert sorted(line.partition(":")[0].lower() for line in first[1:]) == names.split()
     assert f"Host: 127.0.0.1:{server.port}" in first
     assert "user-agent: ours" in first
     assert second[0] == "GET / HTTP/1.1"
@@ -402,29 +389,20 @@ def test_a_host_that_is_no_name_is_an_error_of_ours(host: str) -> None:
         session_to(f"http://{host}/").request("POST", "/x", json={})
 
 
-def encrypted(talk: Talk) -> Talk:
-    def encrypted_talk(peer: Peer) -> None:
-        peer.encrypt()
-        talk(peer)
-
-    return encrypted_talk
-
-
 @pytest.fixture
 def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
 
 
-@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("variable", BUNDLES)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_an_encrypted_answer_from_a_host_that_the_environment_trusts(
     variable: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, str(CERTIFICATE))
-    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
+    with RawServer(encrypted(noting([]))) as server:
         session = session_to(f"https://{host}:{server.port}")
-        for _ in range(3):
-            assert session.request("GET", "/x").body == b"hidden"
+        assert [session.request("GET", "/x").body for _ in range(3)] == [b"{}"] * 3
         assert server.connections == 1
 
 
@@ -432,29 +410,22 @@ def test_certificates_may_be_a_directory(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path))
     # OpenSSL finds a certificate in a directory by the hash of its name.
     (tmp_path / NAME_HASH).write_bytes(CERTIFICATE.read_bytes())
-    with RawServer(encrypted(in_turn(lambda peer: peer.answer(b"hidden")))) as server:
-        assert session_to(f"https://localhost:{server.port}").request("GET", "/x").body == b"hidden"
+    with RawServer(encrypted(noting([]))) as server:
+        assert session_to(f"https://localhost:{server.port}").request("GET", "/x").body == b"{}"
 
 
 def test_a_host_whose_certificate_is_not_trusted_or_another_ones_is_sent_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heads: list[str] = []
-
-    def talk(peer: Peer) -> None:
-        with suppress(ssl.SSLError):
-            peer.encrypt()
-            heads.append(peer.request())
-
     look_up = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda _, *arguments: look_up("127.0.0.1", *arguments))
-    with RawServer(talk) as server:
-        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
-            session_to(f"https://localhost:{server.port}").request("POST", "/x", json={})
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
-        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
-            session_to(f"https://other.internal:{server.port}").request("POST", "/x", json={})
-    assert not any(heads)
+    with RawServer(encrypted(noting(heads))) as server:
+        for host in ("localhost", "other.internal"):
+            with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+                session_to(f"https://{host}:{server.port}").request("POST", "/x", json={})
+            monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+    assert heads == []
 
 
 def test_a_proxy_is_given_the_whole_address_and_its_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,16 +453,12 @@ def test_what_is_encrypted_passes_a_proxy_in_a_tunnel(
             peer.encrypt()
         heads.append(peer.request())
         peer.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        peer.encrypt()
-        while head := peer.request():
-            heads.append(head)
-            peer.answer(b"hidden")
+        encrypted(noting(heads))(peer)
 
     with RawServer(talk) as proxy:
         monkeypatch.setenv("https_proxy", f"{way}://me:{SECRET}@localhost:{proxy.port}")
         session = Session("https://localhost", patience=Patience(attempts=1), secret_headers={"X-Key": "k"})
-        for _ in range(2):
-            assert session.request("GET", "/x").body == b"hidden"
+        assert [session.request("GET", "/x").body for _ in range(2)] == [b"{}"] * 2
         assert proxy.connections == 1
     connect, *requests = heads
     assert connect.startswith("CONNECT localhost:443 HTTP/1.")
@@ -501,28 +468,17 @@ def test_what_is_encrypted_passes_a_proxy_in_a_tunnel(
     assert not any("Proxy-Authorization" in head for head in requests)
 
 
-@pytest.mark.parametrize("trusts", [False, True])
 def test_the_certificate_of_a_proxy_that_forwards_what_is_not_encrypted_is_checked(
-    trusts: bool, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heads: list[str] = []
-
-    def talk(peer: Peer) -> None:
-        with suppress(ssl.SSLError):
-            peer.encrypt()
-            heads.append(peer.request())
-            peer.answer(b"{}")
-
-    if trusts:
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
-    with RawServer(talk) as proxy:
+    with RawServer(encrypted(noting(heads))) as proxy:
         monkeypatch.setenv("http_proxy", f"https://localhost:{proxy.port}")
-        if trusts:
-            assert session_to("http://agent.internal").request("GET", "/x").status == 200
-            return
         with pytest.raises(Unreachable, match="SSLCertVerificationError"):
             session_to("http://agent.internal").request("POST", "/x", json={})
-    assert not any(heads)
+        assert heads == []
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+        assert session_to("http://agent.internal").request("GET", "/x").status == 200
 
 
 def test_a_proxy_that_refuses_is_named_without_its_password(
@@ -554,7 +510,7 @@ def test_hosts_that_the_environment_excepts_are_reached_without_the_proxy(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", excepted)
-    with RawServer(in_turn(lambda peer: peer.answer(b"{}"))) as server:
+    with RawServer(noting([])) as server:
         assert get(server).status == 200
 
 

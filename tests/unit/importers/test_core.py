@@ -16,6 +16,7 @@ from agent_eval.importers.format import Match
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.suites.paths import suite_paths
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import validate_suite
 from tests.unit.importers.importing import of_value
@@ -245,9 +246,9 @@ def test_a_gzip_that_ends_early_is_reported_and_what_came_before_is_imported(tmp
 
 def test_a_strict_import_refuses_a_loss_writes_no_suite_and_says_what(tmp_path):
     with pytest.raises(InvalidInput, match=r"dump\.jsonl:1"):
-        imported(tmp_path, {"what": "is this"}, strict=True, diagnostics_out=tmp_path / "d.jsonl")
+        imported(tmp_path, {"what": "is this"}, strict=True)
     assert not (tmp_path / "suite.jsonl").exists()
-    (entry,) = map(json.loads, (tmp_path / "d.jsonl").read_text().splitlines())
+    (entry,) = map(json.loads, (tmp_path / "suite.losses.jsonl").read_text().splitlines())
     assert (entry["record"], entry["severity"]) == ("dump.jsonl:1", "lost")
 
 
@@ -295,9 +296,12 @@ def test_a_damaged_archive_is_reported_and_the_other_files_are_imported(tmp_path
     (home / "a.zip").write_bytes(b"PK\x03\x04 and no more")
     (home / "b.gz").write_bytes(b"\x1f\x8b and no more")
     (home / "c.jsonl").write_text(json.dumps(TWO_TURNS[0]))
+    whole = pack(home / "c.jsonl", "zip", tmp_path).read_bytes()
+    (home / "d.zip").write_bytes(whole[:4] + whole[40:])
     cases, result = imported_from(home, tmp_path)
     assert len(cases) == 1
-    assert [entry.record for entry in result.diagnostics.entries] == ["a.zip", "b"]
+    lost = [entry.record for entry in result.diagnostics.entries if entry.severity == "lost"]
+    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl"]
 
 
 def test_what_is_packed_over_and_over_is_reported(tmp_path):
@@ -324,18 +328,25 @@ def test_what_unpacks_to_far_more_than_it_is_is_refused_early(tmp_path, kind):
 def test_the_file_of_diagnostics_says_how_many_it_leaves_out(tmp_path):
     source = tmp_path / "dump.jsonl"
     source.write_text(json.dumps(TWO_TURNS[0]) + "\n" + "{}\n" * 10_002)
-    imported_from(source, tmp_path, diagnostics_out=tmp_path / "d.jsonl")
-    lines = (tmp_path / "d.jsonl").read_text().splitlines()
+    _, result = imported_from(source, tmp_path)
+    lines = (tmp_path / "suite.losses.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["reason"] == "and 2 more"
+    assert suite_paths([f"{tmp_path}/suite*.jsonl"]) == [result.out]
 
 
-@pytest.mark.parametrize("written", ["out", "diagnostics_out"])
-def test_an_input_is_never_replaced(tmp_path, written):
-    source = tmp_path / "dump.jsonl"
+def test_an_import_that_loses_nothing_removes_the_losses_of_the_one_before(tmp_path):
+    (tmp_path / "suite.losses.jsonl").touch()
+    _, result = imported(tmp_path, TWO_TURNS[0])
+    assert result.losses is None
+    assert not (tmp_path / "suite.losses.jsonl").exists()
+
+
+@pytest.mark.parametrize(("source", "out"), [("dump.jsonl", "./dump.jsonl"), ("a.losses.jsonl", "a.jsonl")])
+def test_an_input_is_never_replaced(tmp_path, source, out):
+    source = tmp_path / source
     source.write_text(json.dumps(TWO_TURNS[0]))
-    options = {"out": tmp_path / "suite.jsonl", written: tmp_path / "." / "dump.jsonl"}
     with pytest.raises(UsageError, match="is an input as well"):
-        import_traces(ImportRequest((source,), family="provider", **options))
+        import_traces(ImportRequest((source,), tmp_path / out, family="provider"))
     assert json.loads(source.read_text()) == TWO_TURNS[0]
 
 

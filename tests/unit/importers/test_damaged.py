@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import AgentEvalError
-from agent_eval.importers.catalog import Family, names_of
+from agent_eval.importers.catalog import Family
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from tests.e2e.program import unmeasured
@@ -27,10 +27,8 @@ PARALLEL = amount(1_000, 10_000, 10_000)
 CUTS = amount(12, 50, 200)
 CHANGES = amount(6, 25, 100)
 FILES = [path for path in sorted(ADAPTERS.glob("*/*")) if not path.name.endswith(".expected.json")]
-FIXTURES = [path for path in FILES if path.parent.name in names_of("provider")[1:]]
-EVERY_FORMAT = [
-    path for path in FILES if path.parent.name in FAMILIES and path.suffix in (".json", ".jsonl", ".traj")
-]
+FIXTURES = [path for path in FILES if FAMILIES[path.parent.name] == "provider"]
+EVERY_FORMAT = [path for path in FILES if path.suffix in (".json", ".jsonl", ".traj")]
 
 
 def attempt(source: Path, home: Path, family: Family = "provider") -> Imported | None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from importlib.metadata import EntryPoint
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict, case_result
+from agent_eval.contracts import Case, Outcome, Trace, Verdict, case_result
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges import (
     DEFAULT_JUDGES,
@@ -24,7 +23,7 @@ from agent_eval.judges import (
     validate_case,
 )
 from agent_eval.judges.base import fields_not_judged
-from tests.unit.judges.traces import make_case, says, uses
+from tests.unit.judges.traces import asks, make_case, says, uses
 
 
 class Strict(JudgeConfig):
@@ -62,33 +61,23 @@ class Plain:
 
 
 class Raises(Plain):
-    judge_id = "raises"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         raise RuntimeError("boom " + "x" * 5000)
 
 
 class Recurses(Plain):
-    judge_id = "recurses"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return self.evaluate(case, trace)
 
 
 class SaysTrue(Plain):
-    judge_id = "says_true"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return True
 
 
 class SpeaksForOthers(Plain):
-    judge_id = "impostor"
-
     def evaluate(self, case: Case, trace: Trace) -> Any:
-        return Verdict(
-            judge_id="policy", case_id=case.case_id, outcome=Outcome.PASSED, passed=True, reason=""
-        )
+        return NoApologies().passed(case, "")
 
 
 class NeedsAnArgument(Plain):
@@ -116,7 +105,9 @@ class Nameless(Plain):
 
 
 HERE = __name__
+OWN = [f"{HERE}:NoApologies"]
 NOT_CALLABLE = 7
+ENDED = "Judge `plain` ended without a verdict in `case-1`."
 
 
 def test_every_built_in_judge_loads_under_its_own_name() -> None:
@@ -129,8 +120,7 @@ def test_every_built_in_judge_loads_under_its_own_name() -> None:
 
 def test_the_defaults_are_hard_and_in_order() -> None:
     judges = load_judges(DEFAULT_JUDGES)
-    assert tuple(judge.judge_id for judge in judges) == DEFAULT_JUDGES
-    assert all(judge.hard for judge in judges)
+    assert [(judge.judge_id, judge.hard) for judge in judges] == [(name, True) for name in DEFAULT_JUDGES]
 
 
 @pytest.mark.parametrize(("config", "hard"), [({"hard": False}, False), (None, True), ({}, True)])
@@ -145,12 +135,7 @@ def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, har
         (["zzz"], {}, 'there is no judge "zzz"', "Known judges: "),
         (["policy"], {"regx": {}}, 'there is no judge "regx"', "Did you mean regex?"),
         (["policy"], {"policy": {"hrad": 1}}, 'judge "policy": unknown key "hrad"', "Did you mean hard?"),
-        (
-            ["policy"],
-            {"policy": {"zzz": 1}},
-            'judge "policy": unknown key "zzz"',
-            "Known keys: hard, weight, category.",
-        ),
+        (["policy"], {"policy": {"zzz": 1}}, 'unknown key "zzz"', "Known keys: hard, weight, category."),
         (["policy"], {"policy": {"hard": "yes"}}, 'not "yes"', "docs/guides/judges.md"),
         (["policy"], {"policy": [1]}, "is not an object", "Write an object"),
         (["policy", "policy"], {}, "is named twice", "Name every judge once"),
@@ -164,13 +149,8 @@ def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, har
         ([f"{HERE}:ForeignConfig"], {}, "its Config does not derive from", "BaseJudge"),
         ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
         ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
-        ([f"{HERE}:NoApologies"], {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
-        (
-            [f"{HERE}:NoApologies"],
-            {"no_apologies": {}, f"{HERE}:NoApologies": {}},
-            "is configured twice",
-            "Keep one",
-        ),
+        (OWN, {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
+        (OWN, {"no_apologies": {}, OWN[0]: {}}, "is configured twice", "Keep one"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused_with_a_remedy(
@@ -190,8 +170,8 @@ def test_configurations_of_known_judges_that_do_not_run_are_allowed() -> None:
 
 def test_a_judge_is_found_by_module_and_class_and_configured_under_either_name() -> None:
     case = make_case(says("I am so sorry"))
-    for key in ("no_apologies", f"{HERE}:NoApologies"):
-        (judge,) = load_judges([f"{HERE}:NoApologies"], {key: {"word": "so sorry", "hard": False}})
+    for key in ("no_apologies", *OWN):
+        (judge,) = load_judges(OWN, {key: {"word": "so sorry", "hard": False}})
         verdict = judge.evaluate(case, Trace(case.trace))
         assert (verdict.judge_id, verdict.passed, verdict.hard) == ("no_apologies", False, False)
 
@@ -225,23 +205,16 @@ def test_names_from_a_pack_find_no_plug_ins(monkeypatch: pytest.MonkeyPatch) -> 
         assert "module:Class" not in caught.value.remedy
 
 
-def test_the_check_of_the_trace_always_comes_first() -> None:
+@pytest.mark.parametrize("names", [[], ["policy"], ["policy", "replay_contract"]])
+@pytest.mark.parametrize("hard", [True, False])
+def test_the_check_of_the_trace_always_comes_first_and_can_be_configured_without_being_named(
+    names: list[str], hard: bool
+) -> None:
     case = make_case(uses("a"), says())
-    for judges in ([], load_judges(["policy"]), load_judges(["policy", "replay_contract"])):
-        verdicts = judge_case(judges, case, Trace(case.trace))
-        assert [verdict.judge_id for verdict in verdicts] == [
-            "replay_contract",
-            *(["policy"] if judges else []),
-        ]
-
-
-def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
-    case = make_case()
-    verdicts = judge_case(load_judges(["policy"], {"replay_contract": {"hard": False}}), case, Trace([]))
-    assert [(verdict.judge_id, verdict.hard) for verdict in verdicts] == [
-        ("replay_contract", False),
-        ("policy", True),
-    ]
+    configs = {} if hard else {"replay_contract": {"hard": False}}
+    first, *others = judge_case(load_judges(names, configs), case, Trace(case.trace))
+    assert (first.judge_id, first.hard) == ("replay_contract", hard)
+    assert [(verdict.judge_id, verdict.hard) for verdict in others] == [("policy", True)][: len(names)]
 
 
 @pytest.mark.parametrize(
@@ -249,11 +222,8 @@ def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
     [
         ("Raises", "the judge raised RuntimeError: boom xxx"),
         ("Recurses", "the judge raised RecursionError"),
-        ("SaysTrue", "Judge `says_true` ended without a verdict in `case-1`. It returned bool"),
-        (
-            "SpeaksForOthers",
-            'Judge `impostor` ended without a verdict in `case-1`. It answered for "policy" on case "case-1"',
-        ),
+        ("SaysTrue", f"{ENDED} It returned bool"),
+        ("SpeaksForOthers", f'{ENDED} It answered for "no_apologies" on case "case-1"'),
     ],
 )
 def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: str, reason: str) -> None:
@@ -312,10 +282,8 @@ def test_keys_within_a_configuration_have_nearest_names_too() -> None:
 
 
 def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score() -> None:
-    configs = {
-        "regex": {"weight": 3, "category": "format"},
-        "policy": {"weight": 0.5, "category": "safety", "hard": False},
-    }
+    weighed = {"weight": 0.5, "category": "safety", "hard": False}
+    configs = {"regex": {"weight": 3, "category": "format"}, "policy": weighed}
     case = make_case(says("hi"), regex_patterns=["hi"], policy={"required_tools": ["send"]})
     found = judge_case(load_judges(["regex", "policy"], configs), case, Trace(case.trace))
     told = {verdict.judge_id: (verdict.weight, verdict.category) for verdict in found}
@@ -326,14 +294,12 @@ def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score
 
 
 def test_a_judge_that_raises_keeps_its_weight_and_category() -> None:
-    class Raises(BaseJudge[JudgeConfig]):
-        judge_id = "raises"
-
+    class Fails(Unconfigured):
         def evaluate(self, case: Case, trace: Trace) -> Verdict:
             raise ValueError("no")
 
     case = make_case(says("hi"))
-    *_, verdict = judge_case([Raises(JudgeConfig(weight=2, category="safety"))], case, Trace(case.trace))
+    *_, verdict = judge_case([Fails(JudgeConfig(weight=2, category="safety"))], case, Trace(case.trace))
     assert (verdict.outcome, verdict.weight, verdict.category) == (Outcome.ERROR, 2.0, "safety")
 
 
@@ -351,13 +317,8 @@ def test_a_judge_without_a_model_of_its_own_takes_what_every_judge_takes() -> No
 
 
 def test_fields_that_no_judge_looks_at_are_in_the_evidence() -> None:
-    case = make_case(
-        says(),
-        regex_patterns=["done"],
-        expected_output="done",
-        must_not_call=["pay"],
-        metadata={"canaries": ["XK"], "topic": "x"},
-    )
+    fields = {"regex_patterns": ["done"], "expected_output": "done", "must_not_call": ["pay"]}
+    case = make_case(says(), **fields, metadata={"canaries": ["XK"], "topic": "x"})
     (first, *_) = judge_case(load_judges(["regex"]), case, Trace(case.trace))
     unread = ["expected_output", "metadata.canaries", "must_not_call"]
     assert first.evidence == {"fields_not_judged": unread}
@@ -371,52 +332,43 @@ def test_a_judge_that_does_not_say_what_it_reads_may_read_all_of_it() -> None:
     assert judge_case(judges, case, Trace(case.trace))[0].evidence == {}
 
 
+BUILT_IN: dict[str, Any] = {name: catalog.import_judge(spec) for name, spec in JUDGES.items()}
+
+
 def test_every_rule_in_metadata_that_a_built_in_judge_reads_is_said_where_none_of_the_run_reads_it() -> None:
-    read = {name for spec in JUDGES.values() for name in _class_of(spec).reads or ()}
-    rules = {name.removeprefix("metadata.") for name in read if name.startswith("metadata.")}
-    case = make_case(says(), metadata={name: ["x"] for name in rules})
-    assert fields_not_judged(load_judges(["cost_budget"]), case) == sorted(
-        f"metadata.{name}"
-        for name in rules - {"recorded_verdicts"}  # verdicts, and no rule
-    )
+    read = {name for each in BUILT_IN.values() for name in each.reads or ()}
+    fields = sorted(name for name in read if name.startswith("metadata."))
+    case = make_case(says(), metadata={name.removeprefix("metadata."): ["x"] for name in fields})
+    fields.remove("metadata.recorded_verdicts")  # verdicts, and no rule
+    assert fields_not_judged(load_judges(["cost_budget"]), case) == fields
 
 
 def test_built_in_judges_say_what_they_read() -> None:
-    assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
+    assert [name for name, each in BUILT_IN.items() if each.reads is None] == ["command"]
 
 
 def test_every_built_in_judge_has_a_unit_test() -> None:
     unit = Path(__file__).parents[1]
     own = "".join(path.read_text("utf-8") for path in unit.glob("judges/builtin/test_*.py"))
     every = "".join(path.read_text("utf-8") for path in unit.rglob("test_*.py"))
-    classes = {name: spec.partition(":")[2] for name, spec in JUDGES.items()}
-    untested = [name for name, judge in classes.items() if f'"{name}"' not in own and judge not in every]
+    untested = [n for n, each in BUILT_IN.items() if f'"{n}"' not in own and each.__name__ not in every]
     assert untested == [], "add tests/unit/judges/builtin/test_JUDGE.py"
 
 
 def test_a_judge_that_looks_at_the_answer_says_so() -> None:
-    classes = [_class_of(spec) for spec in JUDGES.values()]
-    sources = {each: Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8") for each in classes}
     answer = re.compile(r"trace\.final_(?:event|output)\b")
-    judges = [each for each, text in sources.items() if answer.search(text) and not each.reads_answer]
-    assert [each.judge_id for each in judges if not getattr(each, "runs_commands", False)] == [], (
-        "set reads_answer, or it passes an answer that was cut off"
-    )
-
-
-def _class_of(spec: str) -> Any:
-    module, _, name = spec.partition(":")
-    return getattr(importlib.import_module(module), name)
+    for name, each in BUILT_IN.items():
+        source = Path(str(sys.modules[each.__module__].__file__)).read_text("utf-8")
+        is_said = each.reads_answer or getattr(each, "runs_commands", False) or not answer.search(source)
+        assert is_said, f"set reads_answer of {name}, or it passes an answer that was cut off"
 
 
 def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> None:
     history = [{"attempt": 0, "failure": "timeout", "problem": "did not end"}]
     case = make_case(says(), regex_patterns=["done"], metadata={"attempt_history": history})
     verdicts = judge_case(load_judges(["regex"]), case, Trace(case.trace))
-    assert [(verdict.judge_id, verdict.outcome.value) for verdict in verdicts] == [
-        ("replay_contract", "error"),
-        ("regex", "passed"),
-    ]
+    outcomes = {verdict.judge_id: verdict.outcome.value for verdict in verdicts}
+    assert outcomes == {"replay_contract": "error", "regex": "passed"}
     assert verdicts[0].reason == "the agent did not end"
     both = judge_case(load_judges(["regex", "execution"]), case, Trace(case.trace))
     assert [verdict.outcome.value for verdict in both] == ["passed", "passed", "error"]
@@ -427,41 +379,27 @@ UNUSED = {"strict": "tool_used", "toolName": "B", "criterion": "b"}
 UNKNOWN = {"strict": "param_exists", "paramName": "p", "criterion": "p"}
 
 
-def outcomes(threshold: float, *evaluations: dict[str, Any]) -> tuple[Outcome, str]:
-    """Judge a conversation in which the tool A ran; return outcome and reason of the strict judge."""
-    case = Case(case_id="a", metadata={"strict": list(evaluations)})
-    events = [
-        Event(idx=0, actor="user", type="message", input="Hello"),
-        Event(idx=1, actor="agent", type="tool_call", tool="A", call_id="1"),
-        Event(idx=2, actor="tool", type="tool_result", tool="A", call_id="1", output="done"),
-        Event(idx=3, actor="agent", type="message", output="Done."),
-    ]
-    judges = load_judges(["strict"], {"strict": {"pass_threshold": threshold}})
-    verdict = judge_case(judges, case, Trace(events))[1]
-    return verdict.outcome, verdict.reason
+SHARE = '50 % of the evaluations passed, and 40 % suffice; tool_used: "B" was not used'
 
 
 @pytest.mark.parametrize(
-    ("threshold", "evaluations", "outcome"),
+    ("threshold", "evaluations", "outcome", "reason"),
     [
-        (100, [USED], "passed"),
-        (100, [USED, UNUSED], "failed"),
-        (50, [USED, UNUSED], "passed"),
-        (50.1, [USED, UNUSED], "failed"),
-        (75, [{**USED, "weight": 3}, UNUSED], "passed"),
-        (75, [USED, {**UNUSED, "weight": 3}], "failed"),
-        (50, [USED, UNUSED, UNKNOWN], "failed"),
-        (10, [USED, UNKNOWN], "error"),
+        (100, [USED], "passed", "1 strict evaluation passed"),
+        (100, [USED, UNUSED], "failed", 'tool_used: "B" was not used'),
+        (40, [USED, UNUSED], "passed", SHARE),
+        (50, [USED, UNUSED], "passed", ""),
+        (50.1, [USED, UNUSED], "failed", ""),
+        (75, [{**USED, "weight": 3}, UNUSED], "passed", ""),
+        (75, [USED, {**UNUSED, "weight": 3}], "failed", ""),
+        (50, [USED, UNUSED, UNKNOWN], "failed", ""),
+        (10, [USED, UNKNOWN], "error", ""),
     ],
 )
 def test_the_share_of_the_weights_decides(
-    threshold: float, evaluations: list[dict[str, Any]], outcome: str
+    threshold: float, evaluations: list[dict[str, Any]], outcome: str, reason: str
 ) -> None:
-    assert outcomes(threshold, *evaluations)[0] == outcome
-
-
-def test_a_verdict_that_passes_by_its_share_says_what_did_not() -> None:
-    assert outcomes(40, USED, UNUSED) == (
-        Outcome.PASSED,
-        '50 % of the evaluations passed, and 40 % suffice; tool_used: "B" was not used',
-    )
+    case = make_case(asks("Hello"), uses("A"), says(), metadata={"strict": evaluations})
+    judges = load_judges(["strict"], {"strict": {"pass_threshold": threshold}})
+    verdict = judge_case(judges, case, case.recorded)[1]
+    assert (verdict.outcome.value, verdict.reason) == (outcome, reason or verdict.reason)

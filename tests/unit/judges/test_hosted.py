@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,22 +76,18 @@ def test_it_judges_the_case_and_the_trace_that_it_is_given(write: Write) -> None
     assert other.reason.startswith("None True submit")
 
 
-def test_its_process_is_kept_from_case_to_case_and_from_load_to_load(write: Write) -> None:
-    write("return self.passed(case, str(os.getpid()))")
+def test_its_process_is_kept_from_case_to_case_and_after_one_that_raises_or_cannot_be_sent(
+    write: Write,
+) -> None:
+    write("if case.case_id == 'bad':\n    raise KeyError('x')\nreturn self.passed(case, str(os.getpid()))")
     pids = {verdict(make_case(says())).reason for _ in range(3)}
+    raised, unsent = make_case(says(), case_id="bad"), make_case(says(), metadata={"id": object()})
+    assert verdict(raised).reason == "the judge raised KeyError: 'x'"
+    cannot = {"ended_without_verdict": "could not be sent the case: PydanticSerializationError"}
+    assert (verdict(unsent).outcome, verdict(unsent).evidence) == (Outcome.ERROR, cannot)
+    pids.add(verdict(make_case(says())).reason)
     assert len(pids) == 1
     assert pids != {str(os.getpid())}
-
-
-def test_what_cannot_be_given_to_it_is_an_error_and_costs_it_nothing(write: Write) -> None:
-    write("return self.passed(case, str(os.getpid()))")
-    before = verdict(make_case(says())).reason
-    found = verdict(make_case(says(), metadata={"id": object()}))
-    assert (found.outcome, found.evidence) == (
-        Outcome.ERROR,
-        {"ended_without_verdict": "could not be sent the case: PydanticSerializationError"},
-    )
-    assert verdict(make_case(says())).reason == before
 
 
 def test_a_case_after_one_that_ended_it_is_judged(write: Write) -> None:
@@ -109,23 +105,12 @@ def test_one_that_ends_again_and_again_is_asked_no_more(write: Write) -> None:
     assert Path("asked").read_text() == "." * MOST_DEATHS
 
 
-def test_an_exception_is_told_and_does_not_end_it(write: Write) -> None:
-    write("if case.case_id == 'bad':\n    raise KeyError('x')\nreturn self.passed(case, str(os.getpid()))")
-    before = verdict(make_case(says())).reason
-    assert verdict(make_case(says(), case_id="bad")).reason == "the judge raised KeyError: 'x'"
-    assert verdict(make_case(says())).reason == before
-
-
-def test_what_it_said_before_it_ended_is_kept(write: Write) -> None:
+def test_what_it_said_before_it_ended_is_kept_and_a_hostile_case_id_is_one_short_line(write: Write) -> None:
     write("print('printed', flush=True)\nprint('complained', file=sys.stderr, flush=True)\nos._exit(1)")
-    assert verdict(make_case(says())).evidence["stderr"] == "printed\ncomplained"
-
-
-def test_a_hostile_case_id_is_one_short_line_of_the_reason(write: Write) -> None:
-    write("os._exit(0)")
-    reason = verdict(make_case(says(), case_id="`a`\n## passed" + "x" * 500)).reason
-    assert reason.startswith("Judge `facts` ended without a verdict in `'a' ## passedxxx")
-    assert len(reason) <= 300
+    found = verdict(make_case(says(), case_id="`a`\n## passed" + "x" * 500))
+    assert found.evidence["stderr"] == "printed\ncomplained"
+    assert found.reason.startswith("Judge `facts` ended without a verdict in `'a' ## passedxxx")
+    assert len(found.reason) <= 300
 
 
 def test_cases_are_judged_at_the_same_time_from_several_threads(write: Write) -> None:
@@ -137,15 +122,8 @@ def test_cases_are_judged_at_the_same_time_from_several_threads(write: Write) ->
     )
     (judge,) = load_judges(["facts:Facts"], {"facts": {"timeout_seconds": 60.0}})
     cases = [make_case(says(), case_id=name) for name in "abc"]
-    found: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda case=case: found.append(judge.evaluate(case, case.recorded)))  # type: ignore[misc]
-        for case in cases
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        found = pool.map(lambda case: judge.evaluate(case, case.recorded), cases)
     assert [each.reason for each in found] == ["together"] * 3
 
 
@@ -199,13 +177,6 @@ def test_one_that_ends_while_it_is_loaded_cannot_be_evaluated(write: Write) -> N
     write("return self.passed(case, 'fine')", head="import os\nos._exit(0)\n" + HEAD)
     with pytest.raises(NotEvaluable, match="cannot be loaded: its process ended"):
         load_judges(["facts:Facts"])
-
-
-def test_names_it_is_not_found_by_are_told(write: Write) -> None:
-    write("return self.passed(case, 'fine')")
-    with pytest.raises(InvalidInput, match="AttributeError") as caught:
-        load_judges(["facts:Fact"])
-    assert caught.value.details["field"] == "judges"
 
 
 @pytest.fixture
@@ -286,10 +257,8 @@ def test_an_advisory_judge_is_shown_and_counts_nowhere(
     judges = plan.load()
     validate_case(judges, case)
     verdicts = judge_case(judges, case, case.recorded)
-    assert [(each.judge_id, each.outcome) for each in verdicts] == [
-        ("replay_contract", "passed"),
-        ("regex", "passed"),
-    ]
+    outcomes = {each.judge_id: each.outcome.value for each in verdicts}
+    assert outcomes == {"replay_contract": "passed", "regex": "passed"}
     assert verdicts[0].evidence["fields_not_judged"] == ["must_not_call"]
     mine, missing = advisory_in([each.to_json() for each in verdicts])  # type: ignore[misc]
     assert mine == ("facts", "failed", "no key")
@@ -301,9 +270,8 @@ def test_an_advisory_judge_is_shown_and_counts_nowhere(
 def test_an_advisory_judge_that_ends_is_no_ended_judge_of_the_run(write: Write) -> None:
     write("os._exit(0)")
     case = make_case(says("done"), regex_patterns=["done"])
-    verdicts = judge_case(
-        [*load_judges(["regex"]), *load_advisory(["facts:Facts"], {}, None)], case, case.recorded
-    )
+    judges = [*load_judges(["regex"]), *load_advisory(["facts:Facts"], {}, None)]
+    verdicts = judge_case(judges, case, case.recorded)
     assert verdicts[0].evidence["advisory"][0]["outcome"] == "error"
     assert "ended_without_verdict" not in verdicts[0].evidence
     assert {each.outcome for each in verdicts} == {Outcome.PASSED}

@@ -12,20 +12,17 @@ import pytest
 
 from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind
-from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
+from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions
 from agent_eval.models.catalog import open_model
 from agent_eval.models.retries import within
+from tests.unit.models.test_hosted import make_request
 
 RESULT = {
-    "type": "result",
-    "subtype": "success",
-    "is_error": False,
-    "result": "Passed, I think.",
-    "stop_reason": "end_turn",
-    "total_cost_usd": 0.003,
+    "type": "result", "subtype": "success", "is_error": False, "result": "Passed, I think.",
+    "stop_reason": "end_turn", "total_cost_usd": 0.003,
     "usage": {"input_tokens": 3, "cache_read_input_tokens": 97, "output_tokens": 6},
     "modelUsage": {"claude-haiku-4-5": {"outputTokens": 1}, "claude-sonnet-4-5": {"outputTokens": 5}},
-}
+}  # fmt: skip
 PROGRAM = """#!{python}
 import json, os, sys, time
 answers = json.load(open({answers!r}))
@@ -54,11 +51,8 @@ class Claude:
         program = self._directory / "claude"
         program.write_text(PROGRAM.format(python=sys.executable, **names))
         program.chmod(0o755)
-        environ = {
-            "PATH": f"{self._directory}:{os.environ['PATH']}",
-            "GITHUB_TOKEN": "job",
-            "HOME": str(self._directory),
-        }
+        path, home = f"{self._directory}:{os.environ['PATH']}", str(self._directory)
+        environ = {"PATH": path, "GITHUB_TOKEN": "job", "HOME": home}
         return open_model("claude-code", ModelOptions(environ=environ, **options))
 
     @property
@@ -70,16 +64,6 @@ class Claude:
 @pytest.fixture
 def claude(tmp_path: Path) -> Claude:
     return Claude(tmp_path)
-
-
-def make_request(**fields: Any) -> ModelRequest:
-    given: dict[str, Any] = {
-        "purpose": "judge",
-        "system": "You judge.",
-        "messages": (Message("user", ("the conversation", "the criterion")),),
-        "reply_schema": {"type": "object"},
-    }
-    return ModelRequest(**{**given, **fields})
 
 
 def printed(**fields: Any) -> dict[str, str]:
@@ -108,40 +92,32 @@ def test_the_program_has_no_tool_no_settings_an_empty_directory_and_no_secret_of
     assert "k-1" not in str(argv)
 
 
-def test_a_program_that_knows_no_schemas_is_said_to_be_too_old(claude: Claude):
-    model = claude.install({"exit": 1, "stderr": "error: unknown option '--json-schema'"})
-    with pytest.raises(ModelFailure, match="unknown option '--json-schema'") as caught:
-        model.complete(make_request())
-    assert caught.value.remedy == "Update Claude Code."
-
-
 def test_several_messages_are_lines_of_one_prompt(claude: Claude):
     model = claude.install(printed())
-    messages = tuple(
-        Message(role, (text,)) for role, text in (("user", "Hi\n"), ("assistant", "Yo"), ("user", "?"))
-    )  # type: ignore[arg-type]
+    said: Any = (("user", "Hi\n"), ("assistant", "Yo"), ("user", "?"))
+    messages = tuple(Message(role, (text,)) for role, text in said)
     reply = model.complete(make_request(messages=messages, reply_schema=None, parameters={"temperature": 0}))
     assert (reply.text, reply.rung, reply.dropped) == ("Passed, I think.", None, ("temperature",))
-    assert claude.calls[0]["stdin"].splitlines()[2:] == [
-        '{"role": "user", "text": "Hi\\n"}',
-        '{"role": "assistant", "text": "Yo"}',
-        '{"role": "user", "text": "?"}',
-    ]
+    lines = [json.loads(line) for line in claude.calls[0]["stdin"].splitlines()[2:]]
+    assert [(line["role"], line["text"]) for line in lines] == list(said)
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("answer", "problem", "remedy"),
     [
-        (printed(is_error=True, result="Invalid API key"), "answered with an error: Invalid API key"),
-        (printed(subtype="error_max_turns", result=None), "answered with an error: error_max_turns"),
-        ({"stdout": "Welcome!"}, "printed no result"),
-        ({"stdout": "[]", "exit": 3, "stderr": "no network"}, "exited with code 3: no network"),
+        (printed(is_error=True, result="Invalid API key"), "answered with an error: Invalid API key", ""),
+        (printed(subtype="error_max_turns", result=None), "answered with an error: error_max_turns", ""),
+        ({"stdout": "Welcome!"}, "printed no result", ""),
+        ({"stdout": "[]", "exit": 3, "stderr": "no network"}, "exited with code 3: no network", ""),
+        ({"exit": 1, "stderr": "error: unknown option '--json-schema'"}, "option", "Update Claude Code."),
     ],
 )
-def test_a_program_that_gives_no_result_is_infrastructure(claude: Claude, answer: Any, problem: str):
+def test_a_program_that_gives_no_result_is_infrastructure(
+    claude: Claude, answer: Any, problem: str, remedy: str
+):
     with pytest.raises(ModelFailure, match=problem) as caught:
         claude.install(answer).complete(make_request())
-    assert caught.value.failure is FailureKind.INFRASTRUCTURE
+    assert (caught.value.failure, caught.value.remedy) == (FailureKind.INFRASTRUCTURE, remedy)
 
 
 def test_a_cut_result_is_a_reply_that_says_so(claude: Claude):

@@ -126,37 +126,33 @@ def sending(answers: Sequence[Reply[int]]) -> Callable[[], Reply[int]]:
     return lambda: next(left)
 
 
-def test_waits_double_unless_the_service_says_how_long() -> None:
+def refusal(*asked: float | None) -> list[Reply[int]]:
+    return [Reply(failure=BROKEN, asked_wait=seconds) for seconds in asked]
+
+
+@pytest.mark.parametrize(
+    ("patience", "answers", "waited"),
+    [
+        (Patience(first_wait=1), [*refusal(None, 7.0, None), Reply(1)], [1.0, 7.0, 4.0]),
+        (Patience(), [Reply(failure=FailureKind.TIMEOUT)], []),
+        (Patience(longest_wait=90), refusal(91.0), []),
+        (Patience(attempts=100, total_wait=100), refusal(*[40.0] * 3), [40.0, 40.0]),
+    ],
+    ids=["doubled unless stated", "other failures are answers", "too long", "too long in all"],
+)
+def test_waits_are_as_the_service_says_and_bounded(
+    patience: Patience, answers: list[Reply[int]], waited: list[float]
+) -> None:
     waits: list[float] = []
-    retries = Retries(Patience(first_wait=1), wait=lambda s: bool(waits.append(s)), chance=lambda: 1.0)
-    answers = [Reply(failure=BROKEN), Reply(failure=BROKEN, asked_wait=7.0), Reply(failure=BROKEN), Reply(1)]
+    retries = Retries(patience, wait=lambda seconds: bool(waits.append(seconds)), chance=lambda: 1.0)
     sent, again = retries(sending(answers))
-    assert (sent.value, again) == (1, 3)
-    assert waits == [1.0, 7.0, 4.0]
-
-
-def test_other_failures_are_answers() -> None:
-    sent, again = Retries()(sending([Reply(failure=FailureKind.TIMEOUT)]))
-    assert (sent.failure, again) == (FailureKind.TIMEOUT, 0)
-
-
-def test_a_wait_that_is_too_long_ends_it_at_once() -> None:
-    retries = Retries(Patience(longest_wait=90), wait=lambda _: False)
-    _, again = retries(sending([Reply(failure=BROKEN, asked_wait=91.0)]))
-    assert again == 0
-
-
-def test_the_sum_of_waits_is_bounded() -> None:
-    retries = Retries(Patience(attempts=100, total_wait=100), wait=lambda _: False)
-    _, again = retries(sending([Reply(failure=BROKEN, asked_wait=40.0)] * 100))
-    assert again == 2
+    assert (sent, again, waits) == (answers[-1], len(answers) - 1, waited)
 
 
 def test_a_run_that_ends_waits_no_longer() -> None:
     retries = Retries()
     retries.stopping.set()
-    _, again = retries(sending([Reply(failure=BROKEN, asked_wait=60.0)]))
-    assert again == 0
+    assert retries(sending(refusal(60.0)))[1] == 0
 
 
 def test_the_limit_hears_of_refusals() -> None:

@@ -53,26 +53,19 @@ def test_a_directory_that_is_missing_is_refused(tmp_path):
         check_suites(tmp_path / "nowhere")
 
 
-def command(adapters: Path, minimum: int) -> list[str]:
-    return [
-        *("contracts-check", "--schema-fixtures-dir", str(SUITES), "--adapter-fixtures-dir", str(adapters)),
-        *("--min-fixtures-per-provider", str(minimum)),
-    ]
-
-
-def test_the_command_ends_by_what_it_found(adapters, capsys):
-    assert main(command(adapters, 0)) == 0
-    assert "4 of 4 suites read as before." in capsys.readouterr().out
-    assert main([*command(adapters, 1), "--format", "json"]) == 1
-    assert (
-        "anthropic has 0 fixtures, of at least 1"
-        in json.loads(capsys.readouterr().out)["adapters"]["missing"]
-    )
-
-
-def test_the_command_for_adapters_alone_ends_by_what_it_found(adapters, capsys):
-    words = ["adapter-conformance", "--fixtures-dir", str(adapters), "--min-fixtures-per-provider"]
-    assert main([*words, "0", "--format", "text"]) == 0
-    assert "1 of 1 export imported as they should be." in capsys.readouterr().out
-    assert main([*words, "1", "--format", "text"]) == 1
-    assert "vertex has 0 fixtures" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("contracts-check", "--schema-fixtures-dir", str(SUITES), "--adapter-fixtures-dir"),
+            "4 of 4 suites read",
+        ),
+        (("adapter-conformance", "--fixtures-dir"), "1 of 1 export imported as they should be."),
+    ],
+)
+def test_the_commands_end_by_what_they_found(words, says, adapters, capsys):
+    words = [*words, str(adapters), "--format", "text", "--min-fixtures-per-provider"]
+    assert main([*words, "0"]) == 0
+    assert says in capsys.readouterr().out
+    assert main([*words, "1"]) == 1
+    assert "vertex has 0 fixtures, of at least 1" in capsys.readouterr().out

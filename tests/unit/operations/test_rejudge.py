@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.operations.rejudge import case_mismatch, environment_mismatches, trace_mismatch
+from agent_eval.operations.rejudge import case_mismatch, trace_mismatch
 from tests.factories import make_event, make_result, make_trace
 
 
@@ -88,10 +88,3 @@ def test_a_judge_that_is_gone_or_a_trial_more_is_a_mismatch() -> None:
     assert (mismatch.judges[0].judge_id, mismatch.judges[0].replayed) == (gone["judge_id"], "absent")
     more = {**saved, "trials": [saved, saved]}
     assert case_mismatch(saved, more) is not None  # type: ignore[arg-type]
-
-
-def test_environments_differ_field_by_field() -> None:
-    saved = {"python": "3.11.1", "packages": {"orjson": "3", "re2": "1"}}
-    current = {"python": "3.11.1", "packages": {"orjson": "4"}, "machine": "arm64"}
-    found = [(one.field, one.saved, one.current) for one in environment_mismatches(saved, current)]
-    assert found == [("machine", None, "arm64"), ("packages.orjson", "3", "4"), ("packages.re2", "1", None)]

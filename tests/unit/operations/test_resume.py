@@ -47,14 +47,19 @@ def test_resuming_what_never_began_begins_it(out: Path) -> None:
 
 
 def test_another_run_is_refused_and_every_difference_told(out: Path) -> None:
-    begin(out, seed=1, model="small", execution_config={"agent": {"agent": "command", "timeout": 30}})
+    agent = {"agent": "command", "timeout": 30}
+    begin(out, seed=1, model="small", execution_config={"agent": agent, "tool_server": "x"})
     with pytest.raises(UsageError, match="cannot resume") as caught:
-        go_on(out, seed=2, model="small", execution_config={"agent": {"agent": "command", "timeout": 60}})
+        go_on(
+            out, seed=2, model="small", execution_config={"agent": {**agent, "timeout": 60}, "redactions": 3}
+        )
     assert caught.value.details["differences"] == [
         "execution_config.agent.timeout was 30, now 60",
+        "execution_config.tool_server was 'x', now None",
         "seed was 1, now 2",
     ]
-    assert go_on(out, seed=1, model="small", execution_config={"agent": {"agent": "command", "timeout": 30}})
+    same = {"agent": agent, "tool_server": "x", "redacted_cases": 1}
+    assert go_on(out, seed=1, model="small", execution_config=same, git_dirty=True)
 
 
 def test_a_name_that_is_asked_for_must_be_the_first_one(out: Path) -> None:

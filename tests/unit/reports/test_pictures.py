@@ -14,7 +14,7 @@ from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.spec import SUMMARY_LIMIT
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.detail import COMMENT, FULL
-from agent_eval.reports.parts import SIGNS
+from agent_eval.reports.model import SIGNS
 from tests import html_pictures, pictures
 from tests.unit.reports.scenarios import comment, regressed
 from tests.unit.reports.situations import SITUATIONS

@@ -10,13 +10,21 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_eval.errors import ExitCode, InvalidInput, StorageError
 from agent_eval.storage.archive import ZipArchive
 from agent_eval.storage.files import read_bytes, sha256_file
-from agent_eval.storage.json import DEFAULT_LIMITS, Limits, dumps, parse, parse_and_encode, read_json
+from agent_eval.storage.json import (
+    DEFAULT_LIMITS,
+    Limits,
+    dumps,
+    elements_of,
+    parse,
+    parse_and_encode,
+    read_json,
+)
 
 
 class Refused(Exception):
@@ -105,10 +113,22 @@ DEPTHS = st.integers(60, 70).flatmap(
 )
 
 
+def with_array(parts: tuple[str, ...]) -> str:
+    """An object with a member of any name, an array as `a`, and another member, in either order."""
+    space, name, value, *items = parts
+    members = [f"{space}{name}{space}:{space}{value}{space}", f'"a":{space}[{space}{",".join(items)}{space}]']
+    return "{" + ",".join(members if space else members[::-1]) + "}"
+
+
+ARRAYS = st.lists(TEXTS | DEPTHS, max_size=3).flatmap(
+    lambda items: st.tuples(SPACE, KEYS, TEXTS, *map(st.just, items)).map(with_array)
+)
+
+
 @st.composite
-def damaged(draw: st.DrawFn) -> bytes:
+def damaged(draw: st.DrawFn, texts: st.SearchStrategy[str] = TEXTS) -> bytes:
     """A text with a byte changed, added or cut off."""
-    data = draw(TEXTS).encode("utf-8", "surrogatepass")
+    data = draw(texts).encode("utf-8", "surrogatepass")
     position = draw(st.integers(0, len(data)))
     added = draw(st.sampled_from([b"", b","]) | st.binary(min_size=1, max_size=2))
     rest = data[position:] if added else draw(st.sampled_from([data[position + 1 :], b""]))
@@ -140,6 +160,31 @@ def test_accepts_and_refuses_what_the_oracle_does(text: str) -> None:
 @given(damaged())
 def test_accepts_and_refuses_damaged_texts_as_the_oracle_does(data: bytes) -> None:
     agrees_with_the_oracle(data)
+
+
+@given((TEXTS | ARRAYS).map(lambda text: text.encode("utf-8", "surrogatepass")) | damaged(ARRAYS))
+@example(b'{"a":[1;2]}')
+@example(b'{"a":[1,]}')
+@example(b'{"a":[,1]}')
+@example(b'{"a":[1],"a":[]}')
+def test_an_array_read_element_by_element_is_that_of_the_whole_text(data: bytes) -> None:
+    parts = elements_of(data, "a")
+    try:
+        value = oracle(data)
+    except Refused:
+        for rest, places in [parts] if parts else []:
+            with pytest.raises(InvalidInput):
+                (
+                    parse(rest, source="x"),
+                    [parse(data[at], source="x", limits=Limits(max_depth=62)) for at in places],
+                )
+        return
+    if parts is None:
+        assert not (isinstance(value, dict) and isinstance(value.get("a"), list))
+    else:
+        rest, places = parts
+        elements = [parse(data[at], source="x", limits=Limits(max_depth=62)) for at in places]
+        assert {**parse(rest, source="x"), "a": elements} == value
 
 
 @given(TEXTS | DEPTHS)

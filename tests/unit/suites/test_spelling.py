@@ -11,14 +11,16 @@ import pytest
 import agent_eval
 from agent_eval.contracts import Case
 from agent_eval.contracts.suite import COMMON_METADATA_KEYS, METADATA_KEYS, RECORDED_METADATA
-from agent_eval.suites.document import misspelt_in_case, misspelt_in_header
+from agent_eval.suites.document import Place, RawCase, header_problems, misspelt_keys
 
 CALL = {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "pay"}
 
 
 def found(**fields: Any) -> list[tuple[str, str]]:
     """Place and remedy of each misspelt key of a case."""
-    return [(place, remedy) for place, _, remedy in misspelt_in_case({"case_id": "a", **fields})]
+    raw = {"case_id": "a", **fields}
+    problems = misspelt_keys(RawCase(Place(0), raw), Case.model_validate(raw))
+    return [(problem.field, problem.remedy) for problem in problems]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_two_names_of_one_field_must_agree() -> None:
 
 def test_a_misspelt_key_of_the_header_is_found() -> None:
     header = {"dataset_id": "d", "shema_version": "1.1.0", "metadata": {"schema_versions": "1", "owner": "x"}}
-    assert [place for place, _, _ in misspelt_in_header(header)] == [
+    assert [problem.field for problem in header_problems(header, None)] == [
         "shema_version",
         "metadata.schema_versions",
     ]

@@ -156,7 +156,11 @@ NO_TOOL = [{"input": 1, "expected_tool_calls": [{"tool": ""}]}]
         ({"turns": TURNS}, None, ""),
         ({"turns": TURNS, "input": "one"}, None, ""),
         ({"turns": TURNS, "input": "none"}, "turns", "a case with turns has no input beside theirs"),
-        ({"turns": [{"expected_output": "1"}]}, "turns[0]", "a turn needs an input, or auto"),
+        *(({"turns": [turn]}, "turns[0]", "a turn needs an input, or auto")
+          for turn in ({}, {"auto": False}, {"expected_output": "1"})),
+        ({"turns": [{"auto": True, "input": "Hello"}], "conversation": {"guidelines": "x"}}, "turns[0]",
+         "a turn with auto has no input: the user is simulated"),
+        ({"turns": [{"auto": True, "expectation": "x"}], "conversation": {"guidelines": "x"}}, None, ""),
         ({"turns": NO_TOOL}, "turns[0].expected_tool_calls[0].tool",
          'turns[0].expected_tool_calls[0].tool must be a non-empty string, not ""'),
         ({"trace": 3}, "trace", "trace must be an array, not 3"),

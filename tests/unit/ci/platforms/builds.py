@@ -178,6 +178,11 @@ class BuildRunner:
         return self._class(settings, environ, stream, sleep=self.waits.append, patience=patience)
 
 
+def named(prefix: str, values: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a platform, whose names all begin alike."""
+    return {f"{prefix}_{name}": value for name, value in values.items()}
+
+
 contract = cache(Contract)
 Server = TypeVar("Server", bound=Any)
 Runner = TypeVar("Runner", bound=BuildRunner)
@@ -230,25 +235,26 @@ class GitLabRunner(BuildRunner):
         if self.repository.git("rev-parse", "HEAD") in (self.base, self.earlier):
             self.change()
         self.gitlab.add_pipeline(pipeline, source="merge_request_event", ref="refs/merge-requests/7/head")
+        project = {"PROJECT_ID": str(of_gitlab.PROJECT), "PROJECT_URL": of_gitlab.WEB}
         about = {
-            "IID": "7", "PROJECT_ID": str(of_gitlab.PROJECT), "PROJECT_URL": of_gitlab.WEB,
-            "SOURCE_PROJECT_ID": str(source), "TARGET_BRANCH_NAME": "main", "DIFF_BASE_SHA": self.base,
-            "EVENT_TYPE": "detached", "SOURCE_BRANCH_SHA": "",
-        }  # fmt: skip
-        variables = {f"CI_MERGE_REQUEST_{name}": value for name, value in about.items()}
+            "IID": "7",
+            "TARGET_BRANCH_NAME": "main",
+            "EVENT_TYPE": "detached",
+            "DIFF_BASE_SHA": self.base,
+        }
+        source_of = {"SOURCE_PROJECT_ID": str(source), "SOURCE_BRANCH_SHA": ""}
+        variables = named("CI_MERGE_REQUEST", {**project, **about, **source_of})
         started = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_PROJECT_ID": str(runs_in)}
         return self.job(pipeline, {**started, **variables, **(environ or {})}, inputs)
 
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         self._job += 1
         self.gitlab.branches["main"] = self.base
-        usual = {
-            "GITLAB_CI": "true", "CI_PROJECT_ID": str(of_gitlab.PROJECT),
-            "CI_PROJECT_DIR": str(self.repository.top), "CI_API_V4_URL": self.gitlab.url,
-            "CI_JOB_TOKEN": of_gitlab.JOB_TOKEN, "CI_JOB_ID": str(self._job), "CI_JOB_NAME": "agent-eval",
-            "CI_JOB_URL": f"{of_gitlab.WEB}/-/jobs/{self._job}", "CI_PIPELINE_ID": str(number),
-            "CI_COMMIT_SHA": "c" * 40, "CI_DEFAULT_BRANCH": "main",
-        }  # fmt: skip
+        project = {"PROJECT_ID": str(of_gitlab.PROJECT), "PROJECT_DIR": str(self.repository.top)}
+        job = {"JOB_TOKEN": of_gitlab.JOB_TOKEN, "JOB_ID": str(self._job), "JOB_NAME": "agent-eval"}
+        pages = {"API_V4_URL": self.gitlab.url, "JOB_URL": f"{of_gitlab.WEB}/-/jobs/{self._job}"}
+        commit = {"PIPELINE_ID": str(number), "COMMIT_SHA": "c" * 40, "DEFAULT_BRANCH": "main"}
+        usual = {"GITLAB_CI": "true", **named("CI", {**project, **job, **pages, **commit})}
         step = self.start({**usual, **variables}, {"gitlab_token": of_gitlab.TOKEN, **inputs})
         assert not any(token in "".join(self.gitlab.bodies()) for token in self._secrets)
         return step
@@ -299,11 +305,9 @@ class BuildkiteRunner(BuildRunner):
         self.buildkite.add_build(
             number, branch="topic", commit=head, state="running", pull_request={"id": "7"}
         )
-        variables = {
-            "BUILDKITE_BRANCH": "topic", "BUILDKITE_COMMIT": head, "BUILDKITE_PULL_REQUEST": "7",
-            "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
-            "BUILDKITE_PULL_REQUEST_REPO": str(self.repository.server) if source is None else source,
-        }  # fmt: skip
+        origin = str(self.repository.server) if source is None else source
+        about = {"PULL_REQUEST": "7", "PULL_REQUEST_BASE_BRANCH": "main", "PULL_REQUEST_REPO": origin}
+        variables = named("BUILDKITE", {"BRANCH": "topic", "COMMIT": head, **about})
         return self.job(number, {**variables, **(environ or {})}, inputs)
 
     def annotation(self) -> tuple[str, str]:
@@ -313,15 +317,13 @@ class BuildkiteRunner(BuildRunner):
 
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         given = {"buildkite_token": of_buildkite.TOKEN, "buildkite_api_url": self.buildkite.url, **inputs}
-        usual = {
-            "PATH": f"{self._programs}:{self.repository.environ['PATH']}", "BUILDKITE": "true",
-            "BUILDKITE_ORGANIZATION_SLUG": "acme", "BUILDKITE_PIPELINE_SLUG": "shop",
-            "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main", "BUILDKITE_BUILD_NUMBER": str(number),
-            "BUILDKITE_BUILD_URL": f"{of_buildkite.WEB}/builds/{number}",
-            "BUILDKITE_JOB_ID": f"0190a3b4-{number}", "BUILDKITE_REPO": str(self.repository.server),
-            "BUILDKITE_PULL_REQUEST": "false", "BUILDKITE_AGENT_ACCESS_TOKEN": of_buildkite.AGENT_TOKEN,
-        }  # fmt: skip
-        step = self.start({**usual, **variables}, given)
+        slugs = {"ORGANIZATION_SLUG": "acme", "PIPELINE_SLUG": "shop", "PIPELINE_DEFAULT_BRANCH": "main"}
+        build = {"BUILD_NUMBER": str(number), "BUILD_URL": f"{of_buildkite.WEB}/builds/{number}"}
+        job = {"JOB_ID": f"0190a3b4-{number}", "AGENT_ACCESS_TOKEN": of_buildkite.AGENT_TOKEN}
+        source = {"REPO": str(self.repository.server), "PULL_REQUEST": "false"}
+        usual = {"BUILDKITE": "true", **named("BUILDKITE", {**slugs, **build, **job, **source})}
+        path = {"PATH": f"{self._programs}:{self.repository.environ['PATH']}"}
+        step = self.start({**path, **usual, **variables}, given)
         assert not any(token in self.annotation()[1] for token in self._secrets)
         return step
 
@@ -351,12 +353,10 @@ class CircleCIRunner(BuildRunner):
 
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         given = {"circleci_token": of_circleci.TOKEN, "circleci_project_slug": of_circleci.SLUG}
-        usual = {
-            "CIRCLECI": "true", "CIRCLE_REPOSITORY_URL": str(self.repository.server),
-            "CIRCLE_JOB": "agent-eval", "CIRCLE_BUILD_NUM": "9000",
-            "CIRCLE_BUILD_URL": "https://circleci.com/gh/acme/shop/9000",
-            "CIRCLE_PIPELINE_ID": of_circleci.identity(f"pipeline {number}"),
-        }  # fmt: skip
+        build = {"BUILD_NUM": "9000", "BUILD_URL": "https://circleci.com/gh/acme/shop/9000"}
+        job = {"JOB": "agent-eval", "PIPELINE_ID": of_circleci.identity(f"pipeline {number}")}
+        source = {"REPOSITORY_URL": str(self.repository.server)}
+        usual = {"CIRCLECI": "true", **named("CIRCLE", {**build, **job, **source})}
         return self.start({**usual, **variables}, {**given, "circleci_api_url": self.circleci.url, **inputs})
 
 
@@ -375,17 +375,14 @@ class JenkinsRunner(BuildRunner):
 
     def pull_request(self, *, environ: Mapping[str, str] | None = None, **inputs: str) -> Step:
         """The build of pull request 12 into main."""
-        variables = {
-            "BRANCH_NAME": "PR-12", "CHANGE_ID": "12", "CHANGE_TARGET": "main", "GIT_COMMIT": self.change(),
-        }  # fmt: skip
+        about = {"BRANCH_NAME": "PR-12", "CHANGE_ID": "12", "CHANGE_TARGET": "main"}
+        variables = {**about, "GIT_COMMIT": self.change()}
         return self.job(3, {**variables, **(environ or {})}, inputs)
 
     def job(self, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         branch = "main" if variables["BRANCH_NAME"] == "main" else "PR-12"
         address = f"{self.jenkins.url}{of_jenkins.FOLDER}/job/{branch}/"
-        usual = {
-            "GIT_URL": str(self.repository.server), "JENKINS_URL": f"{self.jenkins.url}/ci/",
-            "JOB_URL": address, "BUILD_NUMBER": str(number), "BUILD_URL": f"{address}{number}/",
-        }  # fmt: skip
+        build = {"JOB_URL": address, "BUILD_NUMBER": str(number), "BUILD_URL": f"{address}{number}/"}
+        usual = {"GIT_URL": str(self.repository.server), "JENKINS_URL": f"{self.jenkins.url}/ci/", **build}
         given = {"jenkins_user": "ci", "jenkins_token": of_jenkins.TOKEN, **inputs}
         return self.start({**usual, **variables}, given)

@@ -112,15 +112,10 @@ def test_what_is_wrong__is_said_and_ends_the_job_unless_it_is_the_annotation(
     assert (step.code, said in step.log + step.report) == (code, True), step.log
 
 
-@pytest.mark.parametrize(
-    ("status", "said"), [(401, "not accepted"), (403, "read_builds"), (404, "read_builds")]
-)
-def test_refused__listing_is_an_error_that_names_the_remedy(
-    runner: BuildkiteRunner, buildkite: FakeBuildkite, status: int, said: str
-) -> None:
-    buildkite.fail("GET", "/builds$", status, times=9)
+def test_refused__listing_is_an_error_that_names_the_remedy(runner: BuildkiteRunner) -> None:
+    runner.buildkite.fail("GET", "/builds$", 403, times=9)
     step = runner.pull_request()
-    assert (step.code, said in step.report) == (4, True)
+    assert (step.code, "read_builds" in step.report) == (4, True)
 
 
 def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunner) -> None:

@@ -94,17 +94,13 @@ def test_outside_ci_the_local_directory_is_built_and_the_caller_reports_wrong_se
 @pytest.mark.parametrize(
     ("variable", "secret"),
     [
-        ("GITHUB_TOKEN", True),
-        ("GH_TOKEN", True),
-        ("ACTIONS_RUNTIME_TOKEN", True),
-        ("INPUT_GITHUB-TOKEN", True),
-        ("AGENT_EVAL_GITHUB_TOKEN", True),
-        ("ELSEWHERE_JOB_TOKEN", True),
-        ("ELSEWHERE_SECRET_A", True),
-        ("AGENT_EVAL_ELSEWHERE_TOKEN", True),
-        ("OPENAI_API_KEY", False),
-        ("GITHUB_SHA", False),
-        ("ELSEWHERE_COMMIT", False),
+        *(
+            (name, True)
+            for name in ("GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "INPUT_GITHUB-TOKEN")
+        ),
+        *((name, True) for name in ("AGENT_EVAL_GITHUB_TOKEN", "AGENT_EVAL_ELSEWHERE_TOKEN")),
+        *((name, True) for name in ("ELSEWHERE_JOB_TOKEN", "ELSEWHERE_SECRET_A")),
+        *((name, False) for name in ("OPENAI_API_KEY", "GITHUB_SHA", "ELSEWHERE_COMMIT")),
     ],
 )
 def test_secrets_of_platforms_reach_no_agent(elsewhere: PlatformSpec, variable: str, secret: bool) -> None:

@@ -46,7 +46,6 @@ ODD: list[Any] = [
     *([], {"pull_request": 3}, {"pull_request": {"number": -4, "head": [], "base": None}}),
     {"pull_request": {"number": True, "head": {"sha": "$(id)"}, "base": {"sha": 5, "ref": ""}}},
 ]
-HAS_SECRETS = {"pull_request": False, "pull_request_target": True, "workflow_run": True, "push": False}
 RUN = {"run_id": 500, "attempt": 2, "run_url": "https://github.com/acme/shop/actions/runs/500"}
 OF_ITS_HEAD = {"pull_request": 7, "head_sha": HEAD, "base_branch": "release", "branch": None}
 ABOUT_THE_HEAD = {**OF_ITS_HEAD, **RUN, "repository_id": 1, "from_fork": False}
@@ -70,7 +69,6 @@ EVENTS: dict[str, tuple[str, Any, dict[str, str], dict[str, Any]]] = {
         f"after a run of {of}": ("workflow_run", workflow(of), ref("heads/main"), OF_A_FORK)
         for of in ({"id": 2}, None, {})
     },
-    **{f"secrets of {name}": (name, {}, {}, {"has_secrets": has}) for name, has in HAS_SECRETS.items()},
     "a push is about the pushed commit": (
         *("push", {}, ref("heads/feature/a", GITHUB_REPOSITORY_ID="9")),
         {"head_sha": MERGE, "branch": "feature/a", "pull_request": None, "repository_id": 9},

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.earlier import Asked, NoHistory, Skipped, Withheld
+from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory, Skipped, Withheld
 from agent_eval.ci.job import run_job
-from agent_eval.ci.platforms.local import LocalDirectory, Store
-from agent_eval.errors import ExitCode, InvalidInput, StorageError
+from agent_eval.ci.platforms.local import LocalDirectory
+from agent_eval.errors import ExitCode, InvalidInput
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import HISTORY, encode, read_history
@@ -122,12 +122,15 @@ def test_the_comment_is_a_file_beside_the_report(shop: Shop, *, stores: bool) ->
     assert shop.store.exists() is stores
 
 
-def test_a_comment_of_the_users_is_not_replaced(shop: Shop) -> None:
-    shop.comment.parent.mkdir()
-    shop.comment.write_text("mine")
+@pytest.mark.parametrize("name", ["comment.md", "agent-eval-shop.html"])
+def test_a_file_of_the_users_is_not_replaced(shop: Shop, name: str) -> None:
+    OUT.mkdir()
+    (OUT / name).write_text("mine")
     assert shop.evaluate(baseline_store="") is ExitCode.WRONG_REQUEST
-    assert shop.comment.read_text() == "mine"
-    assert "comment.md is there and would be overwritten." in shop.log
+    assert (OUT / name).read_text() == "mine"
+    assert f"{name} is there and would be overwritten." in shop.log
+    (OUT / "evidence.zip").write_text("of an earlier job")
+    assert shop.evaluate(baseline_store="") is ExitCode.OK
 
 
 def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None:
@@ -151,7 +154,7 @@ def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) ->
 
 
 def test_evidence_of_another_evaluation_is_passed_over(shop: Shop) -> None:
-    shop.evaluate(baseline_artifact="safety")
+    shop.evaluate(comment_id="safety")
     shop.evaluate()
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert "Run 1 left no evidence `agent-eval-evidence`." in shop.log
@@ -239,81 +242,75 @@ def test_counts_that_were_changed_or_put_there_from_elsewhere_are_not_used(shop:
         read_history(open_pack(OUT / "shop"))
 
 
-FACTS = {"artifact": "evidence", "branch": "main", "commit": None, "created_at": "2026-11-21T08:00:00+00:00"}
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "store"
 
 
-def keep(store: Store, data: bytes = b"an archive") -> Path:
-    """A finished run with this archive; its directory."""
-    directory = store.new_run()
-    archive = directory.parents[1].parent / "evidence.zip"
-    archive.write_bytes(data)
-    store.keep(directory, archive, **FACTS)
-    return directory
+def job_with(store: Path) -> LocalDirectory:
+    return LocalDirectory(settings_of(baseline_store=str(store)).for_platform, {}, io.StringIO())
 
 
-def test_the_newest_run_comes_first_beyond_nine(store: Store) -> None:
-    for _ in range(11):
+def keep(store: Path) -> None:
+    """Let a job finish that leaves this archive."""
+    Path("evidence.zip").write_bytes(b"an archive")
+    job_with(store).keep_evidence(Path("evidence.zip"))
+
+
+def stored(store: Path) -> list[EarlierRun]:
+    return list(job_with(store).earlier_runs(Asked(branches=("main",))))
+
+
+def test_finished_runs_are_listed_the_newest_first_beyond_nine(store: Path) -> None:
+    for _ in range(10):
         keep(store)
-    assert store.numbers() == list(range(11, 0, -1))
+    job_with(store).write_outputs({"outcome": "error"})
+    keep(store)
+    assert [run.number for run in stored(store)] == [12, *range(10, 0, -1)]
 
 
-def test_a_run_without_evidence_is_none(store: Store) -> None:
-    store.new_run()
-    assert store.run(1) is None
-
-
-def test_other_entries_are_no_runs(store: Store, tmp_path: Path) -> None:
+def test_other_entries_are_no_runs(store: Path) -> None:
     keep(store)
     for name in ("notes", "007", "-1", "²"):
-        (tmp_path / "store" / "runs" / name).mkdir()
-    assert store.numbers() == [1]
-    assert store.new_run().name == "2"
+        (store / "runs" / name).mkdir()
+    keep(store)
+    assert [run.number for run in stored(store)] == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"size": "10"}, "cannot be read"),
-        ({"branch": ["main"]}, "cannot be read"),
+        *(({"size": "10"}, "cannot be read"), ({"branch": ["main"]}, "cannot be read")),
         ({"number": 7}, "of another run"),
     ],
 )
-def test_a_run_wrongly_described_is_passed_over(store: Store, change: dict[str, object], why: str) -> None:
-    file = keep(store) / "run.json"
+def test_a_run_wrongly_described_is_withheld(store: Path, change: dict[str, object], why: str) -> None:
+    keep(store)
+    file = store / "runs" / "1" / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(Withheld, match=why):
-        store.run(1)
+        stored(store)[0].fetch()
 
 
-def test_an_archive_that_grew_or_is_missing_is_skipped(store: Store) -> None:
-    directory = keep(store)
-    run = store.run(1)
-    assert run is not None
-    assert store.evidence(run) == b"an archive"
-    (directory / "evidence.zip").write_bytes(b"a longer archive")
+def test_an_archive_that_grew_or_is_missing_is_skipped(store: Path) -> None:
+    keep(store)
+    [run] = stored(store)
+    assert run.fetch() == b"an archive"
+    archive = store / "runs" / "1" / "evidence.zip"
+    archive.write_bytes(b"a longer archive")
     with pytest.raises(Skipped, match="run 1"):
-        store.evidence(run)
-    (directory / "evidence.zip").unlink()
+        run.fetch()
+    archive.unlink()
     with pytest.raises(Skipped, match="run 1"):
-        store.evidence(run)
+        run.fetch()
 
 
-def test_jobs_that_begin_at_once_get_runs_of_their_own(store: Store) -> None:
-    names: list[str] = []
-    jobs = [threading.Thread(target=lambda: names.append(store.new_run().name)) for _ in range(8)]
+def test_jobs_that_begin_at_once_get_runs_of_their_own(store: Path) -> None:
+    jobs = [threading.Thread(target=job_with(store).write_outputs, args=({"of": "a job"},)) for _ in range(8)]
     for job in jobs:
         job.start()
     for job in jobs:
         job.join()
-    assert sorted(names, key=int) == [str(number) for number in range(1, 9)]
-
-
-def test_a_store_that_cannot_be_created_is_an_error_of_storage(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError):
-        Store(tmp_path / "file" / "store").new_run()
+    assert sorted(path.name for path in (store / "runs").iterdir()) == [str(number) for number in range(1, 9)]
+    assert len(list((store / "runs").glob("*/outputs.json"))) == 8

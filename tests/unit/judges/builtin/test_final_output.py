@@ -212,6 +212,10 @@ def of_turns(title: str, *events: Events, wanted: list[Any], gives: str, **field
     return Row(title, gives, *events, turns=turns, **fields)
 
 
+def found(turn: int, event: int | None, outcome: str = "passed") -> dict[str, Any]:
+    return {"turn": turn, "event": event, "outcome": outcome}
+
+
 TWO = (asks("one"), says("1"), asks("two"), says("2"))
 EUR = (asks("one"), says("It is 1."), asks("two"), says("It is 2 EUR."))
 IN_EUR = {"final_output": {"mode": "number", "contains": ["EUR"]}}
@@ -219,38 +223,16 @@ NONE_YET = f"{NOTHING}: turn 3: the conversation ended before it"
 
 OF_TURNS = [
     of_turns("each", *TWO, wanted=["1", "2"], gives="passed"),
-    of_turns(
-        "one is wrong",
-        *TWO,
-        wanted=["1", "3"],
+    of_turns("one is wrong", *TWO, wanted=["1", "3"], score=0.5, refs=[3],
         gives=f'{WRONG}: turn 2: the output is "2" instead of "3"{EXACTLY} (event 3)',
-        score=0.5,
-        refs=[3],
-        evidence={
-            "turns": [
-                {"turn": 1, "event": 1, "outcome": "passed"},
-                {"turn": 2, "event": 3, "outcome": "failed"},
-            ]
-        },
-    ),
+        evidence={"turns": [found(1, 1), found(2, 3, "failed")]}),
     of_turns("one expects nothing", *TWO, wanted=[None, "2"], gives="passed"),
     of_turns("none expects anything", *TWO, wanted=[None, None], gives="skipped"),
     of_turns("the last answer too", *EUR, wanted=[1, 2], metadata=IN_EUR, expected_output=2, gives="passed"),
     of_turns("as the case says", *EUR, wanted=[1, 3], metadata=IN_EUR,
         gives=f"{WRONG}: turn 2: the last number in the output is 2 instead of 3 (event 3)"),
-    of_turns(
-        "one that did not come",
-        *TWO,
-        wanted=["1", "2", "3"],
-        gives=NONE_YET,
-        evidence={
-            "turns": [
-                {"turn": 1, "event": 1, "outcome": "passed"},
-                {"turn": 2, "event": 3, "outcome": "passed"},
-                {"turn": 3, "event": None, "outcome": "missing"},
-            ]
-        },
-    ),
+    of_turns("one that did not come", *TWO, wanted=["1", "2", "3"], gives=NONE_YET,
+        evidence={"turns": [found(1, 1), found(2, 3), found(3, None, "missing")]}),
     of_turns("a wrong one beside it", *TWO, wanted=["0", "2", "3"], gives=WRONG),
     of_turns("one without an answer", *TWO[:3], uses("a"), wanted=["1", "1"], gives=NOTHING),
     of_turns("one that could never hold", says(), wanted=[None, "none"], metadata=IN_EUR,

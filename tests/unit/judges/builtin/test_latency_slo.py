@@ -29,12 +29,8 @@ FAST = calls("search", latency_ms=5) + answers("search", latency_ms=90)
 LATE = calls("search") + answers("search", latency_ms=101)
 UNTIMED, KNOWN = calls("search") + answers("search"), calls("search", latency_ms=5) + answers("search")
 STAMPED = calls("search", **at(0)) + answers("search", **at(1))
-TEN_SECONDS = [
-    asks("?", **at(0)),
-    calls("search", latency_ms=5, **at(1)),
-    answers("search", **at(2)),
-    says(**at(12)),
-]
+CALLED = [calls("search", latency_ms=5, **at(1)), answers("search", **at(2))]
+TEN_SECONDS = [asks("?", **at(0)), *CALLED, says(**at(12))]
 THINKING = [
     [asks("?", **at(0)), calls("search", **call, **at(10)), answers("search", **result, **at(10.001))]
     for call, result in (
@@ -95,13 +91,9 @@ ROWS = [
     Row("too slow, then unknown", EXCEEDED, LATE, UNTIMED, config=SEARCH),
     Row("a tool that was not called", "skipped", says(), answers("search"), config=SEARCH),
     *(
-        Row(f"one latency hides no {key}", f"{EXCEEDED}: {words} by time stamps exceeds 5000 ms",
+        Row(f"one latency hides no {key}", f"{EXCEEDED}: {words} ms by time stamps exceeds 5000 ms",
             *TEN_SECONDS, config=limit(key, 5000))
-        for key, words in (
-            ("total", "total 12000 ms"),
-            ("event", "slowest event 10000 ms"),
-            ("p95", "p95 10000 ms"),
-        )
+        for key, words in (("total", "total 12000"), ("event", "slowest event 10000"), ("p95", "p95 10000"))
     ),
     *(
         Row(f"a turn without data, {number} {key}", UNKNOWN,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Case, Event, Outcome, Trace
-from agent_eval.judges.builtin.llm import LlmConfig, LlmJudge
-from agent_eval.judges.matching.criteria import Criterion
+from agent_eval.contracts import Case, Outcome, Trace
+from agent_eval.judges.builtin.llm import Criterion, LlmConfig, LlmJudge
 from agent_eval.judges.matching.transcript import transcript_of
 from agent_eval.models.base import Model, ModelOptions, ModelReply, ModelRequest
 from tests.unit.judges.matching.attacks import ATTACKS
 from tests.unit.judges.models import FixedModel
+from tests.unit.judges.traces import asks, make_case, says, uses
 
 PLACES = ("agent", "user", "tool", "arguments", "tool name")
 
@@ -44,20 +44,8 @@ class RecordingModel(Model):
 
 def trace_with(attack: str, place: str) -> Trace:
     texts = dict.fromkeys(PLACES, "ok") | {"tool name": "lookup"} | {place: attack}
-    return Trace(
-        [
-            Event(idx=0, actor="user", type="message", input=texts["user"]),
-            Event(
-                idx=1,
-                actor="agent",
-                type="tool_call",
-                tool=texts["tool name"],
-                input={"note": texts["arguments"]},
-            ),
-            Event(idx=2, actor="tool", type="tool_result", tool=texts["tool name"], output=texts["tool"]),
-            Event(idx=3, actor="agent", type="message", output=texts["agent"]),
-        ]
-    )
+    used = uses(texts["tool name"], {"note": texts["arguments"]}, texts["tool"])
+    return make_case(asks(texts["user"]), used, says(texts["agent"])).recorded
 
 
 def strings_in(value: Any) -> list[str]:
@@ -95,9 +83,7 @@ def test_an_attack_stays_quoted_and_the_judges_own_verdict_counts(number: int, p
 
 
 def test_a_case_of_forty_attacks_is_one_record():
-    events = [
-        Event(idx=number, actor="agent", type="message", output=attack) for number, attack in ATTACKS.items()
-    ]
-    record = transcript_of(Case(case_id="a"), Trace(events)).text
+    case = make_case(*(says(attack) for attack in ATTACKS.values()))
+    record = transcript_of(case, case.recorded).text
     assert (record.count("<"), record.count(">")) == (6, 0)
     assert [json.loads(line)["text"] for line in record.split("\n")[1:-1]] == list(ATTACKS.values())

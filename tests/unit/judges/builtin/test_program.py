@@ -39,11 +39,7 @@ def test_the_payload_arrives_and_the_answer_becomes_the_verdict() -> None:
     ("output", "outcome", "facts"),
     [
         ('{"passed": true}', "passed", {"reason": "the checker says passed"}),
-        (
-            '{"passed": false, "reason": "a gap\\n in step 3"}',
-            "failed",
-            {"reason": "a gap in step 3", "hard": True},
-        ),
+        ('{"passed": false, "reason": "a gap\\n in it"}', "failed", {"reason": "a gap in it", "hard": True}),
         ('{"passed": false, "evidence": [3]}', "failed", {"evidence": {"evidence": [3]}}),
         ('{"passed": false, "evidence_refs": [0]}', "failed", {"evidence_refs": [0]}),
         ('{"passed": false, "score": 0.25}', "failed", {"score": 0.25, "failure": "contract_violation"}),
@@ -60,30 +56,22 @@ def test_answers(output: str, outcome: str, facts: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "words"),
-    [
-        ("", "is not JSON"),
-        ("yes", "is not JSON"),
-        ('{"passed": true', "is not JSON"),
-        ('{"passed": true, "passed": false}', "is not JSON"),
-        ("[true]", "is not a JSON object"),
-        ("{}", "passed: Field required"),
-        ('{"passed": 1}', "passed: "),
-        ('{"passed": "true"}', "passed: "),
-        ('{"passed": true, "score": 2}', "score: "),
-        ('{"passed": true, "score": NaN}', "is not JSON"),
-        ('{"passed": true, "reason": 7}', "reason: "),
-    ],
-)
-def test_any_other_answer_is_an_error(output: str, words: str) -> None:
-    verdict = lean(f"print({output!r})")
-    assert findings(verdict) == ("error", "judge_error")
-    assert words in verdict.reason
-
-
-@pytest.mark.parametrize(
     ("code", "config", "failure", "words"),
     [
+        *(
+            (f"print({output!r})", {}, "judge_error", words)
+            for output, words in (
+                *(("", "is not JSON"), ("yes", "is not JSON"), ('{"passed": true', "is not JSON")),
+                ('{"passed": true, "passed": false}', "is not JSON"),
+                ("[true]", "is not a JSON object"),
+                ("{}", "passed: Field required"),
+                ('{"passed": 1}', "passed: "),
+                ('{"passed": "true"}', "passed: "),
+                ('{"passed": true, "score": 2}', "score: "),
+                ('{"passed": true, "score": NaN}', "is not JSON"),
+                ('{"passed": true, "reason": 7}', "reason: "),
+            )
+        ),
         ("import sys; sys.stdout.buffer.write(b'\\xff')", {}, "judge_error", "is not UTF-8"),
         ("import time; time.sleep(60)", {"timeout_seconds": 0.2}, "timeout", "the checker "),
         ("print('x' * 1000)", {"max_output_bytes": 100}, "output_limit", "the checker "),

@@ -110,24 +110,14 @@ def test_many_issues_are_counted_and_the_evidence_stays_bounded() -> None:
 
 HEX = "0af7651916cd43dd"
 WELL = {
-    "actor": ["agent"],
-    "type": ["message", "tool_call"],
-    "tool": ["a"],
-    "latency_ms": [0, 1.5, None],
+    "actor": ["agent"], "type": ["message", "tool_call"], "tool": ["a"], "latency_ms": [0, 1.5, None],
     "ts": ["2026-01-01", "2026-01-01T00:00:00Z", "", None],
-    "trace_id": [HEX * 2, "", None],
-    "parent_span_id": [HEX, "", None],
-}
+    "trace_id": [HEX * 2, "", None], "parent_span_id": [HEX, "", None],
+}  # fmt: skip
 ILL = {
-    "idx": [7],
-    "actor": [""],
-    "type": [""],
-    "latency_ms": [-1, float("nan"), float("inf")],
-    "ts": ["once"],
-    "trace_id": [HEX],
-    "span_id": ["1_1"],
-    "parent_span_id": ["x"],
-}
+    "idx": [7], "actor": [""], "type": [""], "latency_ms": [-1, float("nan"), float("inf")], "ts": ["once"],
+    "trace_id": [HEX], "span_id": ["1_1"], "parent_span_id": ["x"],
+}  # fmt: skip
 fields = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in WELL.items()})
 
 

@@ -65,20 +65,14 @@ def outcome(spec: dict[str, Any], *events: Events, **metadata: Any) -> str:
     return {"passed": "P", "failed": "F", "error": "E", "skipped": "S"}[verdict.outcome.value]
 
 
-NEGATIONS = {
-    "escalated": "not_escalated",
-    "tool_used": "tool_not_used",
-    "param_exists": "param_not_exists",
-    "escalated_due_to_error": "not_escalated_due_to_error",
-    "rule_triggered": "rule_not_triggered",
+NEGATED: dict[str, tuple[str, dict[str, str]]] = {
+    "escalated": ("not_escalated", {}),
+    "tool_used": ("tool_not_used", {"toolName": "REFUND"}),
+    "param_exists": ("param_not_exists", {"paramName": "p"}),
+    "escalated_due_to_error": ("not_escalated_due_to_error", {}),
+    "rule_triggered": ("rule_not_triggered", {"ruleCode": "X"}),
 }
-NAMED = {
-    "escalated": {},
-    "tool_used": {"toolName": "REFUND"},
-    "param_exists": {"paramName": "p"},
-    "escalated_due_to_error": {},
-    "rule_triggered": {"ruleCode": "X"},
-}
+"""Kinds with their negation, and what both look for."""
 
 PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
     (1, "escalated", [w(CF)], "P/F"),
@@ -168,8 +162,8 @@ PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
 def test_a_kind_and_its_negation_answer_the_same_question(
     row: int | str, kind: str, turns: list[Answer], expected: str
 ) -> None:
-    events = conversation(*turns)
-    both = [outcome({"strict": each, **NAMED[kind]}, *events) for each in (kind, NEGATIONS[kind])]
+    negation, named = NEGATED[kind]
+    both = [outcome({"strict": each, **named}, *conversation(*turns)) for each in (kind, negation)]
     assert "/".join(both) == expected
 
 
@@ -242,12 +236,8 @@ SINGLE: list[tuple[int | str, dict[str, Any], list[Answer], str]] = [
     ("85e", INTEGRATION, [d(called(type="RAG", status_code=500, response="x"))], "F"),
     ("85b", INTEGRATION, [d(called(type="MCP", tool_calls=[{}, {"is_error": True}]))], "F"),
     (86, INTEGRATION, [d({**called(), "status_code": 200})], "F"),
-    (
-        87,
-        INTEGRATION,
-        [d({**called(status_code=200), "type": "no_tool"}, called(None, status_code=200))],
-        "F",
-    ),
+    (87, INTEGRATION, [d({**called(status_code=200), "type": "no_tool"})], "F"),
+    ("87b", INTEGRATION, [d(called(None, status_code=200))], "F"),
     (88, INTEGRATION, [w(decisions=[])], "F"),
     ("88b", INTEGRATION, [PLAIN], "F"),
     ("89f", INTEGRATION, [{"executed_workflows": []}], "E"),
@@ -279,11 +269,9 @@ def test_rows_of_one_kind(row: int | str, spec: dict[str, Any], turns: list[Answ
 @pytest.mark.parametrize("failure", ["infrastructure", "timeout"])
 @pytest.mark.parametrize("kind", ["escalated", "not_escalated", "not_escalated_due_to_error"])
 def test_a_conversation_whose_agent_could_not_be_reached_is_not_evaluated(kind: str, failure: str) -> None:
-    history = {
-        "attempt_history": [{"attempt": 0, "failure": failure}],
-        "selected_attempt": 0,
-    }  # Rows 12 and 66.
-    assert outcome({"strict": kind}, *conversation(PLAIN), **history) == "S"
+    history = [{"attempt": 0, "failure": failure}]  # Rows 12 and 66.
+    fields = {"attempt_history": history, "selected_attempt": 0}
+    assert outcome({"strict": kind}, *conversation(PLAIN), **fields) == "S"
 
 
 def test_imported_tool_calls_count_even_where_they_failed() -> None:
@@ -309,10 +297,8 @@ GENERIC: list[tuple[str, dict[str, Any], Events, str]] = [
     ("state", equals("a"), says({"params": {"p": "a"}}, type="state"), "P"),
     ("plain state", equals("a"), says({"p": "a"}, type="state"), "P"),
     ("no state", equals("a"), says(), "E"),
-    ("rule", {"strict": "rule_triggered", "ruleCode": "X"},
-        says({"code": "X"}, type="guardrail", block_reason="X"), "P"),
-    ("passed rule", {"strict": "rule_triggered", "ruleCode": "X"}, says({"code": "X"}, type="guardrail"),
-        "F"),
+    ("rule", RULE, says({"code": "X"}, type="guardrail", block_reason="X"), "P"),
+    ("passed rule", RULE, says({"code": "X"}, type="guardrail"), "F"),
     ("no rules", {"strict": "rule_not_triggered", "ruleCode": "X"}, says(), "E"),
     ("called", INTEGRATION, uses("X"), "P"),
     ("failed call", INTEGRATION, calls("X") + answers("X", None, error="down"), "F"),
@@ -342,10 +328,8 @@ def test_the_evidence_shows_every_turn_that_decided_and_what_came_near() -> None
     assert verdict.reason == 'tool_used: "REFUND" was not used; similar: "refund" in turn 2'
     rules, tools = verdict.evidence["evaluations"]
     assert rules["reason"] == 'rule "X" was triggered in turns 1 and 2'
-    assert [(turn["turn"], turn["event"], turn["counts"]) for turn in rules["turns"]] == [
-        (1, 1, True),
-        (2, 3, True),
-    ]
+    turns_of_rules = [(turn["turn"], turn["event"], turn["counts"]) for turn in rules["turns"]]
+    assert turns_of_rules == [(1, 1, True), (2, 3, True)]
     assert tools["turns"] == [{"turn": 2, "event": 3, "value": "refund", "counts": False}]
 
 
@@ -358,17 +342,10 @@ def test_values_of_any_size_and_depth_are_compared_and_shown_in_part() -> None:
     assert judge("strict", *conversation(x(p="x" * 100_000)), metadata={"strict": [known]}).passed
 
 
-@pytest.mark.parametrize(
-    "aui",
-    [
-        "odd",
-        7,
-        None,
-        [],
-        {"trace_info": 7},
-        {"trace_info": {"decisions": 7, "response": [], "understanding": 1}},
-    ],
-)
+ODD = {"trace_info": {"decisions": 7, "response": [], "understanding": 1}}
+
+
+@pytest.mark.parametrize("aui", ["odd", 7, None, [], {"trace_info": 7}, ODD])
 @pytest.mark.parametrize("kind", sorted({*STRICT_KINDS} - {"param_equals"}))
 def test_answers_of_any_shape_never_pass_and_raise_nothing(kind: str, aui: Any) -> None:
     spec = {"strict": kind, **dict.fromkeys(own_fields(kind) - {"beforeTurn"}, "X")}
@@ -409,9 +386,9 @@ def test_the_example_of_the_guide_is_valid() -> None:
         assert f"`{kind}`" in section
 
 
-def test_a_case_without_evaluations_is_skipped() -> None:
-    assert findings(judge("strict", says())) == ("skipped", None)
-    assert findings(judge("strict", says(), metadata={"strict": []})) == ("skipped", None)
+@pytest.mark.parametrize("metadata", [{}, {"strict": []}])
+def test_a_case_without_evaluations_is_skipped(metadata: dict[str, Any]) -> None:
+    assert findings(judge("strict", says(), metadata=metadata)) == ("skipped", None)
 
 
 def test_every_row_of_the_table_is_here() -> None:

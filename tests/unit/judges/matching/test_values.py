@@ -39,64 +39,58 @@ def test_matching_exactly_goes_both_ways(one: Any, other: Any) -> None:
     assert bool(found(one, other)) == bool(found(other, one))
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
-        (1, True),
-        (True, 1),
-        (0, False),
-        ("1", 1),
-        (None, False),
-        ([], {}),
-        (None, 0),
-        ({}, None),
-        ([1], [1, 2]),
-    ],
-)
+KINDS = [
+    (1, True),
+    (True, 1),
+    (0, False),
+    ("1", 1),
+    (None, False),
+    ([], {}),
+    (None, 0),
+    ({}, None),
+    ([1], [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("expected", "actual"), [*KINDS, ([1], [1, 2])])
 def test_values_of_different_kinds_differ(expected: Any, actual: Any) -> None:
     assert len(found(expected, actual)) == 1
 
 
-def test_whole_numbers_are_numbers() -> None:
-    assert found(1, 1.0) == []
+NEAR, DOWN = {"tolerance": 0.25}, {"partial": True}
+IGNORED = {"ignore": ("id", "*.at", "items.*.id")}
+WITH_IDS = {"id": 1, "meta": {"at": 1}, "items": [{"id": 1, "n": 2}]}
+PATTERNS = {"patterns": {"q": "(?i)weather", "n": "^[0-9]+$"}}
 
 
-def test_differences_are_told_by_place() -> None:
-    expected = {"a": {"b": [1, {"c": 2}]}, "d": 1}
-    actual = {"a": {"b": [1, {"c": 3}]}, "e": 1}
-    assert found(expected, actual) == [
-        "a.b.1.c is 3 instead of 2",
-        "d is missing",
-        "e is 1 and was not expected",
-    ]
-
-
-def test_partial_goes_all_the_way_down_and_lists_keep_their_length() -> None:
-    expected = {"a": [{"b": 1}]}
-    assert found(expected, {"a": [{"b": 1, "c": 2}], "d": 3}, partial=True) == []
-    assert found(expected, {"a": [{"b": 1}, {}]}, partial=True) == ["a has 2 items instead of 1"]
-
-
-def test_numbers_within_the_tolerance_match_and_booleans_are_no_numbers() -> None:
-    assert found({"a": [1.5]}, {"a": [1.75]}, tolerance=0.25) == []
-    assert found(1.5, 1.8, tolerance=0.25) == ["the value is 1.8 instead of 1.5"]
-    assert found(1, True, tolerance=5) != []
-    assert found(10**30, 10**30 + 1, tolerance=1) == []
-
-
-def test_ignored_places_may_hold_anything_or_nothing() -> None:
-    rules = {"ignore": ("id", "*.at", "items.*.id")}
-    expected = {"id": 1, "meta": {"at": 1}, "items": [{"id": 1, "n": 2}]}
-    assert found(expected, {"meta": {"at": 2}, "items": [{"id": 9, "n": 2}], "id": None}, **rules) == []
-    assert found(expected, {"meta": {}, "items": [{"n": 2}]}, **rules) == []
-    assert found(expected, {"meta": {}, "items": [{"n": 3}]}, **rules) == ["items.0.n is 3 instead of 2"]
-
-
-def test_a_pattern_stands_in_for_equality() -> None:
-    rules = {"patterns": {"q": "(?i)weather", "n": "^[0-9]+$"}}
-    assert found({"q": "whatever"}, {"q": "The Weather", "n": 42}, **rules) == []
-    assert found({}, {"q": "x", "n": 42}, **rules) == ['q "x" does not match "(?i)weather"']
-    assert found({}, {"q": "weather"}, **rules) == ["n is missing"]
+@pytest.mark.parametrize(
+    ("expected", "actual", "rules", "told"),
+    [
+        (1, 1.0, {}, []),
+        ({"a": {"b": [1, {"c": 2}]}, "d": 1}, {"a": {"b": [1, {"c": 3}]}, "e": 1}, {},
+            ["a.b.1.c is 3 instead of 2", "d is missing", "e is 1 and was not expected"]),
+        # In part, all the way down; lists keep their length.
+        ({"a": [{"b": 1}]}, {"a": [{"b": 1, "c": 2}], "d": 3}, DOWN, []),
+        ({"a": [{"b": 1}]}, {"a": [{"b": 1}, {}]}, DOWN, ["a has 2 items instead of 1"]),
+        # Within a tolerance; booleans are no numbers.
+        ({"a": [1.5]}, {"a": [1.75]}, NEAR, []),
+        (1.5, 1.8, NEAR, ["the value is 1.8 instead of 1.5"]),
+        (1, True, {"tolerance": 5}, ["the value is true instead of 1"]),
+        (10**30, 10**30 + 1, {"tolerance": 1}, []),
+        # Places that are ignored hold anything or nothing.
+        (WITH_IDS, {"meta": {"at": 2}, "items": [{"id": 9, "n": 2}], "id": None}, IGNORED, []),
+        (WITH_IDS, {"meta": {}, "items": [{"n": 2}]}, IGNORED, []),
+        (WITH_IDS, {"meta": {}, "items": [{"n": 3}]}, IGNORED, ["items.0.n is 3 instead of 2"]),
+        # A pattern stands in for equality.
+        ({"q": "whatever"}, {"q": "The Weather", "n": 42}, PATTERNS, []),
+        ({}, {"q": "x", "n": 42}, PATTERNS, ['q "x" does not match "(?i)weather"']),
+        ({}, {"q": "weather"}, PATTERNS, ["n is missing"]),
+    ],
+)  # fmt: skip
+def test_differences_are_told_by_place(
+    expected: Any, actual: Any, rules: dict[str, Any], told: list[str]
+) -> None:
+    assert found(expected, actual, **rules) == told
 
 
 def test_long_values_are_cut() -> None:

@@ -16,8 +16,8 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import view
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from tests.factories import make_case, make_config, make_event, make_pack, make_result
 
@@ -162,7 +162,7 @@ def page_of_run(pack: Pack) -> str:
     suite = SuiteReport(slug="shop", suite_path="", decision=undecided(reference), candidate=reference)
     report = EvaluationReport(title="Agent evaluation", suites=[suite])
     evidence = SuiteEvidence(candidate=pack, place="out/shop")
-    return render_html(HtmlReport(report=report, evidence={"shop": evidence}, is_decided=False))
+    return render_html(report, {"shop": evidence}, is_decided=False)
 
 
 def page_of(before: Pack, now: Pack, *, suite: SuiteReport | None = None, **more: Any) -> str:
@@ -170,4 +170,4 @@ def page_of(before: Pack, now: Pack, *, suite: SuiteReport | None = None, **more
     shown = suite or suite_of(before, now)
     report = EvaluationReport(title="Agent evaluation", suites=[shown], tool_version="0.1.0")
     evidence = SuiteEvidence(candidate=now, baseline=before, place="out/shop")
-    return render_html(HtmlReport(report=report, evidence={shown.slug: evidence}, **more))
+    return render_html(report, {shown.slug: evidence}, **more)

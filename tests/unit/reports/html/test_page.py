@@ -12,8 +12,8 @@ import pytest
 
 from agent_eval.contracts import GateStatus, case_result
 from agent_eval.reports.html import page as page_module
-from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.html.lines import SuiteEvidence
+from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import BaselineInfo, EvaluationReport
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case, make_verdict
@@ -111,7 +111,7 @@ def test_secrets_of_an_earlier_run_are_not_shown(tmp_path):
     suite = suite_of(*packs)
     evidence = SuiteEvidence(candidate=packs[1], baseline=packs[0], redactor=Redactor([secret]))
     report = EvaluationReport(title="t", suites=[suite])
-    text = parsed(render_html(HtmlReport(report=report, evidence={"shop": evidence}))).words
+    text = parsed(render_html(report, {"shop": evidence})).words
     assert "[redacted]" in text
     assert "value-of-main" not in text
 
@@ -139,7 +139,7 @@ def test_the_run_in_ci_is_a_link_only_with_a_plain_address(tmp_path):
     packs = small_packs(tmp_path)
     for address, links in (("https://ci.example.org/runs/17", 1), ("javascript:alert(1)", 0), ("CI", 0)):
         report = EvaluationReport(title="t", suites=[suite_of(*packs)], run_url=address)
-        page = render_html(HtmlReport(report=report))
+        page = render_html(report)
         found = [link.attributes["href"] for link in parsed(page).all("header")[0].all("a")]
         assert found == [address] * links
 
@@ -163,7 +163,7 @@ def test_words_that_a_sentence_sets_in_backticks_are_code(tmp_path):
 
 
 def test_cases_that_newly_fail_are_a_table_with_their_counts() -> None:
-    page = render_html(HtmlReport(report=situations.flaky()))
+    page = render_html(situations.flaky())
     rows = {name: cells for name, *cells in table_of(page, "fresh")}
     assert rows["order-000"][:5] == ["✓ passing again", "17/20", "0/1", "3/3", "3/3"]
     assert rows["order-002"][0] == "– failing on main too"
@@ -175,8 +175,7 @@ def test_the_name_of_a_case_that_was_run_again_is_text() -> None:
     [found] = situations.unsettled_cases().suites
     case = judged(hostile, "open", "20/20 0/1 0/8 0/8", "<b>because</b>")
     decision = found.decision.model_copy(update={"cases": [case]})
-    report = EvaluationReport(title="Gate", suites=[replace(found, decision=decision)])
-    page = render_html(HtmlReport(report=report))
+    page = render_html(EvaluationReport(title="Gate", suites=[replace(found, decision=decision)]))
     assert hostile not in page
     assert "<b>because" not in page
     assert table_of(page, "fresh")[0][0] == hostile
@@ -197,7 +196,7 @@ def table_of(page: str, name: str) -> list[list[str]]:
 
 def test_without_packs_the_page_shows_the_verdicts_that_the_comparison_keeps() -> None:
     report = EvaluationReport(title="Agent evaluation", suites=[scenarios.regressed_suite()])
-    tree = parsed(render_html(HtmlReport(report=report)))
+    tree = parsed(render_html(report))
     case = tree.all("details", id="case=refund-over-limit")[0]
     assert "The evidence of the two runs is not at hand" in case.words
     assert case.all("table", class_="judges")

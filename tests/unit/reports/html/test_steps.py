@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.contracts import Event, Trace
-from agent_eval.reports.html.content import marked, window, windows
-from agent_eval.reports.html.steps import StepNote, TraceSide, aligned_steps, single_steps
+from agent_eval.reports.html.steps import StepNote, TraceSide, aligned_steps, marked, single_steps, windows
 from tests.extent import examples
 from tests.factories import make_event
 
@@ -24,7 +23,7 @@ def called(idx: int, tool: str, **arguments: Any) -> dict[str, Any]:
 def kinds(before: TraceSide, now: TraceSide, *, most: int = 100) -> list[tuple[str, int | None, int | None]]:
     """Kind of each row, and the numbers of its events."""
     return [
-        (row.kind, row.baseline and row.baseline.number, row.candidate and row.candidate.number)
+        (row.kind, row.baseline and row.baseline.event.idx, row.candidate and row.candidate.event.idx)
         for turn in aligned_steps(before, now, limit=1_000, most=most)
         for row in turn.rows
     ]
@@ -126,25 +125,15 @@ def sides(before: str, now: str) -> tuple[list[str], list[str]]:
     [
         ("I refunded 10 EUR.", "I refunded 1000 EUR.", (["10"], ["1000"])),
         ('{"amount": 12.5}', '{"amount": "12.50"}', (["12.5"], ['"12.50"'])),
-        ("same", "same", ([], [])),
-        ("", "new", ([], ["new"])),
+        ("same", "same", ([], [])), ("", "new", ([], ["new"])),
         ("the order is late", "the order is not late", ([], ["not "])),
+        # A space between two words that differ is marked with them; with little in common all is.
+        ("please call our nice friend", "please call some other friend", (["our nice"], ["some other"])),
+        ("Your parcel arrives.", "I cannot help!", (["Your parcel arrives."], ["I cannot help!"])),
     ],
-)
+)  # fmt: skip
 def test_words_that_differ_are_marked(before, now, expected):
     assert sides(before, now) == expected
-
-
-def test_texts_with_little_in_common_are_marked_whole():
-    assert sides("Your parcel arrives on Monday.", "I cannot help you with that!") == (
-        ["Your parcel arrives on Monday."],
-        ["I cannot help you with that!"],
-    )
-
-
-def test_a_space_between_two_words_that_differ_is_marked_with_them():
-    before, now = sides("please call our nice colleague now", "please call some other colleague now")
-    assert (before, now) == (["our nice"], ["some other"])
 
 
 def test_long_texts_are_compared_line_by_line():
@@ -167,12 +156,5 @@ def test_a_window_shows_the_first_difference_of_long_texts():
     before, now = windows("x" * 5_000 + "old", "x" * 5_000 + "new!", limit=1_000)
     assert (before.before, before.text[-3:], before.after) == (4_700, "old", 0)
     assert (now.before, now.text[-4:], now.after) == (4_700, "new!", 0)
-
-
-def test_short_texts_are_shown_whole():
     before, now = windows("a" * 900 + "b", "a" * 900 + "c", limit=1_000)
-    assert (before.before, now.before) == (0, 0)
-
-
-def test_a_window_says_how_much_it_leaves_out():
-    assert window("x" * 25, limit=10).after == 15
+    assert (before.before, now.before) == (0, 0), "short texts are shown whole"

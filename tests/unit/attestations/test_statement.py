@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agent_eval.attestations.predicates import (
+from agent_eval.attestations.statement import (
     check_result,
     gate_predicate,
     result_predicate,
@@ -66,7 +66,7 @@ def test_what_is_known_of_the_configuration_is_named_by_digest() -> None:
 def test_subjects_are_the_manifest_and_the_agent_where_its_digest_is_known(
     fields: dict[str, str], digests: list[dict[str, str]]
 ) -> None:
-    assert [dict(subject.digest) for subject in subjects_of(DIGEST, make_config(**fields))] == digests
+    assert [subject["digest"] for subject in subjects_of(DIGEST, make_config(**fields))] == digests
 
 
 def passed_decision(**fields: object) -> GateDecision:
