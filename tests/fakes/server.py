@@ -1,5 +1,7 @@
 """Parts of the fake platforms: faults, requests as they arrived, pages, and an HTTP server on localhost."""
 
+from __future__ import annotations
+
 import json
 import re
 import threading
