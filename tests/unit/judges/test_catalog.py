@@ -65,6 +65,16 @@ class Raises(Plain):
         raise RuntimeError("boom " + "x" * 5000)
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise OSError
+
+
+class RaisesWithoutWords(Plain):
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        raise Mute
+
+
 class Recurses(Plain):
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return self.evaluate(case, trace)
@@ -221,6 +231,7 @@ def test_the_check_of_the_trace_always_comes_first_and_can_be_configured_without
     ("name", "reason"),
     [
         ("Raises", "the judge raised RuntimeError: boom xxx"),
+        ("RaisesWithoutWords", "the judge raised Mute"),
         ("Recurses", "the judge raised RecursionError"),
         ("SaysTrue", f"{ENDED} It returned bool"),
         ("SpeaksForOthers", f'{ENDED} It answered for "no_apologies" on case "case-1"'),
