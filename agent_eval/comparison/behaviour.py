@@ -54,28 +54,15 @@ DEPTH = 6
 """Number of levels below which two values are compared as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """Ids of the compared cases, in order, whose calls, models or final output differ."""
-
-    calls: list[str]
-    models: list[str]
-    output: list[str]
-
-    @classmethod
-    def between(cls, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Differences:
-        """Find the compared cases whose rows of the index differ."""
-        differing = cls([], [], [])
-        for case_id in compared:
-            before, now = baseline.index[case_id], candidate.index[case_id]
-            differing.calls.extend([case_id] * (before["calls"] != now["calls"]))
-            differing.models.extend([case_id] * _models_differ(before, now))
-            differing.output.extend([case_id] * (before["output_digest"] != now["output_digest"]))
-        return differing
-
-    def ordered(self, results_changed: Iterable[str]) -> list[str]:
-        """List each case once, most important first: result changed, calls, model, only the output."""
-        return list(dict.fromkeys([*results_changed, *self.calls, *self.models, *self.output]))
+def differences(baseline: RunView, candidate: RunView, compared: Sequence[str]) -> dict[str, list[str]]:
+    """Find the ids of the compared cases, in order, whose `calls`, `models` or final `output` differ."""
+    differing: dict[str, list[str]] = {"calls": [], "models": [], "output": []}
+    for case_id in compared:
+        before, now = baseline.index[case_id], candidate.index[case_id]
+        differing["calls"].extend([case_id] * (before["calls"] != now["calls"]))
+        differing["models"].extend([case_id] * _models_differ(before, now))
+        differing["output"].extend([case_id] * (before["output_digest"] != now["output_digest"]))
+    return differing
 
 
 def _models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
@@ -186,7 +173,7 @@ def figure(name: str, before: float, now: float) -> Metric:
 def run_behaviour(
     views: tuple[RunView, RunView],
     compared: Sequence[str],
-    differing: Differences,
+    differing: Mapping[str, Sequence[str]],
     compatibility: Compatibility,
     notices: Iterable[str] = (),
 ) -> RunBehaviour:
@@ -225,8 +212,8 @@ def run_behaviour(
         if known and isfinite(is_now - was):
             shifts.append(figure(name, was, is_now))
     return RunBehaviour(
-        cases_with_changed_calls=len(differing.calls),
-        cases_with_changed_output=len(differing.output),
+        cases_with_changed_calls=len(differing["calls"]),
+        cases_with_changed_output=len(differing["output"]),
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
@@ -356,12 +343,18 @@ def diff_events(
 
 def _equal(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pair what is equal in both lists, ascending: first what they begin and end with."""
-    shorter = min(len(before), len(now))
-    start = next((k for k in range(shorter) if before[k] != now[k]), shorter)
-    end = next((k for k in range(shorter - start) if before[-1 - k] != now[-1 - k]), shorter - start)
+    start, end = shared_ends(before, now)
     inner = _between(before[start : len(before) - end], now[start : len(now) - end])
     pairs = [(k, k) for k in range(start)] + [(start + first, start + second) for first, second in inner]
     return pairs + [(len(before) - k, len(now) - k) for k in range(end, 0, -1)]
+
+
+def shared_ends(before: Sequence[Hashable], now: Sequence[Hashable]) -> tuple[int, int]:
+    """Count the items that two lists have in common at their beginning, and of the rest at their end."""
+    shorter = min(len(before), len(now))
+    start = next((k for k in range(shorter) if before[k] != now[k]), shorter)
+    end = next((k for k in range(shorter - start) if before[-1 - k] != now[-1 - k]), shorter - start)
+    return start, end
 
 
 def _between(before: Sequence[Hashable], now: Sequence[Hashable]) -> list[tuple[int, int]]:

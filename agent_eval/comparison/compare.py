@@ -6,11 +6,12 @@ A cluster is the same judge and the same reason, but for numbers, ids and quoted
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 
-from agent_eval.comparison.behaviour import Differences, Traces, behaviour_change, run_behaviour
+from agent_eval.comparison.behaviour import Traces, behaviour_change, differences, run_behaviour
 from agent_eval.comparison.compatibility import check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.facts import (
@@ -53,7 +54,7 @@ from agent_eval.text.escape import cut
 from agent_eval.text.numbers import count, verb
 
 DETAIL_LIMIT = 200
-"""Maximum cases whose change of behaviour a comparison lists. Those whose result changed come first."""
+"""Maximum cases whose change of behaviour a comparison lists, first those whose result changed."""
 
 IDS_NAMED = 3
 """Cases that a notice names."""
@@ -117,12 +118,9 @@ def compare(
     generated_at: str,
     allow_incompatible: bool = False,
     traces: Traces | None = None,
-    detail_limit: int = DETAIL_LIMIT,
     judged_twice: JudgedTwice | None = None,
 ) -> Comparison:
     """Compare two runs: list everything that changed from `baseline` to `candidate`.
-
-    More than six parameters: most have a default, and each switches one thing.
 
     Args:
         baseline: The earlier run.
@@ -131,7 +129,6 @@ def compare(
         allow_incompatible: Whether to compare every case id that both runs have, also of different datasets.
             Otherwise cases that ask something else are listed and left out.
         traces: Called only for cases whose result changed; returns a case with its trace in both runs.
-        detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
         judged_twice: Results by the other run's definitions and judges; None where nothing differs, or where
             a case that does is not to be compared.
 
@@ -167,7 +164,7 @@ def compare(
         ChainMap(dict(twice.candidate), candidate.results),  # type: ignore[arg-type]
     )
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
-    differing = Differences.between(*runs, compared)
+    differing = differences(*runs, compared)
     notices = twice.notices()
     if renamed := sorted(baseline.other_ids.items()):
         cases = (
@@ -177,7 +174,7 @@ def compare(
         more = f" and {len(renamed) - IDS_NAMED:,} more" if len(renamed) > IDS_NAMED else ""
         notices.insert(0, f"{cases}, with the same input: {listed}{more}.")
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
-    _add_details(comparison, runs, differing, traces, detail_limit)
+    _add_details(comparison, runs, chain.from_iterable(differing.values()), traces)
     if any(side.trials > 1 for pair in pairs.values() for side in pair):
         comparison.trials = compare_trials(compared, *results)
     comparison.new_expectations = twice.new_expectations(before, todays)
@@ -191,13 +188,13 @@ def compare(
 def _add_details(
     comparison: Comparison,
     runs: tuple[RunView, RunView],
-    differing: Differences,
+    differing: Iterable[str],
     traces: Traces | None,
-    most: int,
 ) -> None:
     baseline, candidate = runs
     with_traces = {row.case_id: None for row in comparison.case_regressions}
-    for case_id in differing.ordered(with_traces)[:most]:
+    # Those whose result changed, then calls, models, and only the output.
+    for case_id in list(dict.fromkeys([*with_traces, *differing]))[:DETAIL_LIMIT]:
         cases = traces(case_id) if traces is not None and case_id in with_traces else None
         change = behaviour_change(baseline.index[case_id], candidate.index[case_id], cases)
         comparison.behaviour_changes.append(change)

@@ -13,6 +13,7 @@ from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.gate.sentences import quoted
 from agent_eval.text.spelling import nearest
 
 _NAMED, _LONGEST = 5, 200
@@ -112,12 +113,7 @@ def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: st
     sentences = []
     for case_id in unknown[:_NAMED]:
         like = nearest(case_id[:_LONGEST], candidates, 0.6)
-        guess = f" Did you mean {_code(like)}?" if like else ""
-        sentences.append(f"`quarantine` of the policy lists {_code(case_id)}, but {where}.{guess}")
+        guess = f" Did you mean {quoted(like)}?" if like else ""
+        sentences.append(f"`quarantine` of the policy lists {quoted(case_id)}, but {where}.{guess}")
     more = len(unknown) - _NAMED
     return [*sentences, f"The policy lists {more:,} more such ids."] if more > 0 else sentences
-
-
-def _code(case_id: str) -> str:
-    quoted = case_id[:_LONGEST].replace("`", "'")
-    return f"`{quoted}`"

@@ -17,19 +17,17 @@ from agent_eval.contracts.history import HistoryRun
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.procedure import Counts
 from agent_eval.gate.statistics import (
+    CONFIDENCE,
     NONE,
+    NORMAL_QUANTILE,
     Count,
     Interval,
     mean_and_variance,
     student_quantile,
     tango_interval,
     welch,
-    z_two_sided,
 )
 from agent_eval.text.numbers import allowed, distance
-
-CONFIDENCE = 0.95
-"""Of the two-sided interval of the fall."""
 
 LATEST = 8
 """Runs of main, the newest, that are held against the release's."""
@@ -88,10 +86,10 @@ def interval(pairs: Sequence[tuple[Count, Count]]) -> Interval:
     if all(before.trials == now.trials == 1 for before, now in pairs):
         regressed = sum(before.passed > now.passed for before, now in pairs)
         fixed = sum(before.passed < now.passed for before, now in pairs)
-        return tango_interval(regressed, fixed, number, CONFIDENCE)
+        return tango_interval(regressed, fixed, number)
     if number == 1:
         return Interval(-1.0, 1.0)
-    z = z_two_sided(CONFIDENCE)
+    z = NORMAL_QUANTILE
     unseen = z * z / (number + z * z) / min(min(before.trials, now.trials) for before, now in pairs)
     falls = [float(Fraction(*before) - Fraction(*now)) for before, now in pairs]
     mean, variance = mean_and_variance(falls)

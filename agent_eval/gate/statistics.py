@@ -15,6 +15,10 @@ EXACT_TRIALS = 500
 LEAST_VARIANCE = 0.25
 """Variance of a run's total below which it is not believed: that of one case that passes half of the time."""
 
+CONFIDENCE = 0.95
+"""Of every two-sided interval."""
+NORMAL_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -116,12 +120,7 @@ def at_most_by_chance(passed: int, trials: int, rate: Fraction) -> float:
     return min(1.0, fsum(map(exp, terms)))
 
 
-def z_two_sided(confidence: float) -> float:
-    """Compute the standard normal quantile that leaves `1 - confidence` in both tails together."""
-    return NormalDist().inv_cdf((1 + confidence) / 2)
-
-
-def wilson(successes: int | Fraction, total: int, confidence: float = 0.95) -> Interval:
+def wilson(successes: int | Fraction, total: int) -> Interval:
     """Compute the score interval of a share; 0 to 1 without an observation.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
@@ -129,7 +128,7 @@ def wilson(successes: int | Fraction, total: int, confidence: float = 0.95) -> I
     """
     if total == 0:
         return Interval(0.0, 1.0)
-    z = z_two_sided(confidence)
+    z = NORMAL_QUANTILE
     share = float(successes / total)
     scale = 1 + z * z / total
     centre = (share + z * z / (2 * total)) / scale
@@ -197,7 +196,7 @@ def welch(before: Sequence[float], now: Sequence[float]) -> float:
     return 1 - student_cdf((mean_before - mean_now) / sqrt(variance), max(1, floor(freedom)))
 
 
-def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0.95) -> Interval:
+def tango_interval(regressed: int, fixed: int, total: int) -> Interval:
     """Compute the score interval of the fall (regressed - fixed) / total, of two paired shares.
 
     Source: T. Tango, Equivalence test and confidence interval for the difference in proportions for the
@@ -205,7 +204,7 @@ def tango_interval(regressed: int, fixed: int, total: int, confidence: float = 0
     estimate is his equation 13. Both ends are found by bisection of his score statistic, which falls as
     the supposed fall grows.
     """
-    estimate, z = (regressed - fixed) / total, z_two_sided(confidence)
+    estimate, z = (regressed - fixed) / total, NORMAL_QUANTILE
 
     def end(low: float, high: float, at: float) -> float:
         for _ in range(200):

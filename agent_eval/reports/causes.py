@@ -12,6 +12,7 @@ from typing import Literal
 from agent_eval.comparison.facts import KIND_LIMIT, normalise
 from agent_eval.contracts import REPLAY_CONTRACT, CaseRegression, CaseResultRow, JudgeChange, Outcome
 from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.reports.counts import objections
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
@@ -42,11 +43,6 @@ class Reason:
     template: str
     names: tuple[str, ...] = ()
     fault: Fault = "agent"
-
-    @property
-    def is_of_behaviour(self) -> bool:
-        """Whether it is about what the agent did: its calls, or that it obeyed another party."""
-        return " called" in self.template or " obeyed" in self.template
 
     @property
     def is_of_amount(self) -> bool:
@@ -102,7 +98,8 @@ def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
     having: dict[Reason, list[int]] = {}
     for position, row in enumerate(rows):
         reasons = reasons_of(row)
-        for reason in [reason for reason in reasons if reason.is_of_behaviour] or reasons:
+        did = [each for each in reasons if " called" in each.template or " obeyed" in each.template]
+        for reason in did or reasons:
             having.setdefault(reason, []).append(position)
     explained: set[int] = set()
     queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
@@ -206,7 +203,7 @@ def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
 
 def as_regression(row: CaseResultRow) -> CaseRegression:
     """Take a case that does not pass for one that got worse, to tell why; a crash is said before the rest."""
-    objects = [
+    objecting = [
         JudgeChange(
             judge_id=verdict["judge_id"],
             baseline=None,
@@ -214,8 +211,7 @@ def as_regression(row: CaseResultRow) -> CaseRegression:
             reason=verdict["reason"],
             failure=verdict["failure"],
         )
-        for verdict in row["verdicts"]
-        if verdict["outcome"] == row["outcome"]
+        for verdict in objections(row)
     ]
     outcome = Outcome(row["outcome"]) if row["outcome"] in set(Outcome) else Outcome.FAILED
     return CaseRegression(
@@ -228,7 +224,7 @@ def as_regression(row: CaseResultRow) -> CaseRegression:
         candidate_hard_failed=row["hard_failed"],
         regressed=False,
         improved=False,
-        judges=sorted(objects, key=lambda judge: judge.judge_id != EXECUTION),
+        judges=objecting,
     )
 
 

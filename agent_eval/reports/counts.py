@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
-    from agent_eval.contracts import Comparison, ExecutionConfig, RunSummary, TrialChange, TrialCount
+    from agent_eval.contracts import (
+        CaseResultRow,
+        Comparison,
+        ExecutionConfig,
+        RunSummary,
+        TrialChange,
+        TrialCount,
+        VerdictRow,
+    )
     from agent_eval.contracts.run import ModelsUse
 
 
@@ -103,6 +111,14 @@ def _use(used: ModelsUse) -> str:
     replies = count(used.reused, "kept reply", "kept replies")
     reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
     return f"{count(used.calls, 'call')}{cost}{unpriced}{reused}"
+
+
+def objections(row: CaseResultRow) -> list[VerdictRow]:
+    """List the verdicts that a case ended with: of a crash first, which explains the others."""
+    from agent_eval.contracts.verdict import EXECUTION
+
+    ended = (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"])
+    return sorted(ended, key=lambda verdict: verdict["judge_id"] != EXECUTION)
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:

@@ -343,11 +343,6 @@ class Story:
     spent: str = ""
 
     @property
-    def sign(self) -> str:
-        """A sign for the state."""
-        return SIGNS[self.state]
-
-    @property
     def by_counts(self) -> list[tuple[State, Sequence[str], CaseRow]]:
         """The cases that newly fail; those with the same answer and counts are one: state, ids, the first."""
         alike: dict[tuple[str, ...], list[CaseRow]] = {}

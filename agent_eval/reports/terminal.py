@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from agent_eval.reports.counts import judging_words, not_judged, passing, redacted
+from agent_eval.reports.counts import judging_words, not_judged, objections, passing, redacted
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, of_all, percent, verb
 
@@ -65,18 +65,12 @@ def run_text(
 
 
 def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) -> list[str]:
-    from agent_eval.contracts.verdict import EXECUTION
-
-    # A crash of the agent explains more than a judge's complaint of the missing output.
-    objections = sorted(
-        (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]),
-        key=lambda verdict: verdict["judge_id"] != EXECUTION,
-    )
+    objecting = objections(row)
     why = "".join(
         f": {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=200)}"
-        for verdict in objections[:1]
+        for verdict in objecting[:1]
     )
-    more = f" (and {count(len(objections) - 1, 'more judge')})" if len(objections) > 1 else ""
+    more = f" (and {count(len(objecting) - 1, 'more judge')})" if len(objecting) > 1 else ""
     text = f"{shown_name(row['case_id'], 70)}{why}{more}"
     word = _WORDS.get(row["outcome"], "FAILED")
     first, *rest = wrapped([text], first=" " * len(word) + " ", rest="  ")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent_eval.contracts import CaseRegression, Comparison, GateDecision, Metric, RunReference, Tally
 from agent_eval.reports.blocks import CRITERIA_SHOWN, pair
 from agent_eval.reports.counts import fallen, rates
-from agent_eval.reports.model import Finding, State, SuiteReport, undecided
+from agent_eval.reports.model import SIGNS, Finding, State, SuiteReport, undecided
 from agent_eval.reports.story import story_of
 from agent_eval.reports.suite import case_sets
 from agent_eval.reports.terminal import (
@@ -117,7 +117,7 @@ def gate_text(
         run = comparison.candidate
     suite = SuiteReport(slug="", suite_path="", decision=decision, candidate=run, comparison=comparison)
     story = story_of(suite, is_evaluated=not decision.not_evaluated)
-    first = wrapped([clean(f"{story.sign} {story.headline}")], rest="  ")
+    first = wrapped([clean(f"{SIGNS[story.state]} {story.headline}")], rest="  ")
     to_do = f"To do: {story.to_do}" if story.to_do else ""
     paragraphs = map(clean, filter(None, [story.lead, story.why, to_do]))
     lines = [painted(line, _COLOURS[story.state], colour) for line in first]

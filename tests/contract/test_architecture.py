@@ -4,8 +4,6 @@ Only `storage` opens files for writing: atomic writes, redaction and limits live
 own folder names it, so that a further platform needs no change elsewhere.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

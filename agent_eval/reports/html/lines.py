@@ -8,11 +8,11 @@ from functools import cached_property
 from urllib.parse import quote
 
 from agent_eval.contracts import Case, CaseIndexRow, CaseRegression, CaseResultRow, Outcome
-from agent_eval.contracts.verdict import EXECUTION, count_trials
+from agent_eval.contracts.verdict import count_trials
 from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.reports.blocks import amount
-from agent_eval.reports.counts import fallen
+from agent_eval.reports.counts import fallen, objections
 from agent_eval.reports.model import SuiteReport
 from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import one_line
@@ -210,8 +210,7 @@ def _changes(suite: SuiteReport) -> dict[str, str]:
 
 def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:
     if row is not None and not row["passed"]:
-        objections = [verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]]
-        for verdict in sorted(objections, key=lambda verdict: verdict["judge_id"] != EXECUTION):
+        for verdict in objections(row):
             return one_line(f"{verdict['judge_id']}: {verdict['reason']}", limit=REASON_LIMIT)
     if row is None and regression is not None and regression.regressed and regression.judges:
         judge = regression.judges[0]

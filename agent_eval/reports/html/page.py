@@ -24,8 +24,8 @@ from agent_eval.reports import suite as facts
 from agent_eval.reports.blocks import code
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
+from agent_eval.reports.history import history_view
 from agent_eval.reports.html.case import CaseLimits, case_view
-from agent_eval.reports.html.history import history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, SuiteEvidence, case_lines
 from agent_eval.reports.layout import templates
 from agent_eval.reports.model import EvaluationReport, State, Story, SuiteReport

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from agent_eval.comparison.behaviour import Call, align
+from agent_eval.comparison.behaviour import Call, align, shared_ends
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import ERROR, MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.reports.blocks import amount
@@ -102,10 +102,10 @@ def marked(before: str, now: str) -> tuple[list[Piece], list[Piece]]:
     if before == now:
         return _pieces([(False, before)]), _pieces([(False, now)])
     first, second = _WORD.findall(before), _WORD.findall(now)
-    start, end = _shared_ends(first, second)
+    start, end = shared_ends(first, second)
     if (len(first) - start - end) * (len(second) - start - end) > CELLS:
         first, second = _LINE.findall(before), _LINE.findall(now)
-        start, end = _shared_ends(first, second)
+        start, end = shared_ends(first, second)
     old, new = first[start : len(first) - end], second[start : len(second) - end]
     opcodes: list[tuple[str, int, int, int, int]] = [("replace", 0, len(old), 0, len(new))]
     if len(old) * len(new) <= CELLS:
@@ -146,17 +146,6 @@ def windows(before: str, now: str, *, limit: int) -> tuple[Window, Window]:
 def window(text: str, *, limit: int, start: int = 0) -> Window:
     """Cut one text to a limit."""
     return Window(text[start : start + limit], min(start, len(text)), max(0, len(text) - start - limit))
-
-
-def _shared_ends(first: Sequence[str], second: Sequence[str]) -> tuple[int, int]:
-    shorter = min(len(first), len(second))
-    start = 0
-    while start < shorter and first[start] == second[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and first[-1 - end] == second[-1 - end]:
-        end += 1
-    return start, end
 
 
 def _pieces(parts: Iterable[tuple[bool, str]]) -> list[Piece]:

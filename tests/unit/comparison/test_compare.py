@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.comparison.compare import COUNTED, RANKED, REST, JudgedTwice, compare, hint
+from agent_eval.comparison.compare import COUNTED, DETAIL_LIMIT, RANKED, REST, JudgedTwice, compare, hint
 from agent_eval.comparison.facts import RunView, normalise, outcomes_of
 from agent_eval.contracts import Case, Comparison, digest
-from agent_eval.errors import FailureKind, IncompatibleRuns, NothingMeasured
+from agent_eval.errors import FailureKind, NothingMeasured
 from tests.factories import make_case
 from tests.unit.comparison.views import Said, passing, result, view
 
@@ -141,13 +141,6 @@ def test_new_changed_and_removed_cases_stay_out_and_are_listed() -> None:
     assert found.candidate.summary.total_cases == 3
 
 
-def test_another_dataset_is_refused_with_the_way_out() -> None:
-    with pytest.raises(IncompatibleRuns, match="datasets differ") as refused:
-        compared(view({"a": "passed"}), view({"a": "passed"}, dataset_id="another"))
-    assert [one["name"] for one in refused.value.details["checks"]] == ["dataset_id_match"]
-    assert "--allow-incompatible" in refused.value.remedy
-
-
 def test_an_empty_run_is_no_comparison() -> None:
     with pytest.raises(NothingMeasured, match="candidate run"):
         compared(view({"a": "passed"}), view({}))
@@ -174,11 +167,11 @@ def test_traces_are_looked_up_only_for_cases_whose_result_changed() -> None:
 
 
 def test_behaviour_details_are_bounded_and_totals_are_not() -> None:
-    cases = {f"c{number:02}": "passed" for number in range(30)}
+    cases = {f"c{number:03}": "passed" for number in range(DETAIL_LIMIT + 30)}
     now = view(cases, index={name: {"output_digest": digest(name)} for name in cases})
-    found = compared(view(cases), now, detail_limit=7)
-    assert len(found.behaviour_changes) == 7
-    assert found.behaviour.cases_with_changed_output == 30
+    found = compared(view(cases), now)
+    assert len(found.behaviour_changes) == DETAIL_LIMIT
+    assert found.behaviour.cases_with_changed_output == DETAIL_LIMIT + 30
 
 
 def test_the_same_runs_give_the_same_bytes() -> None:
@@ -256,19 +249,14 @@ def test_both_runs_are_compared_as_they_are_judged_today() -> None:
 
 
 def test_a_case_that_changed_is_compared_once_both_runs_are_judged_alike() -> None:
-    before = view({"a": "passed", "b": "passed"})
-    now = view({"a": "failed", "b": "passed"}, index={"a": {"definition_digest": "other"}})
-    twice = JudgedTwice(baseline=judged({"a": "passed"}), by_baseline=judged({"a": "failed"}))
-    found = compare(before, now, generated_at="now", judged_twice=twice)
+    before = view({"a": BOTH, "b": BOTH})
+    other = {"a": {"definition_digest": "other"}}
+    twice = JudgedTwice(baseline=judged({"a": BOTH}), by_baseline=judged({"a": NO_REGEX}))
+    found = compared(before, view({"a": NO_REGEX, "b": BOTH}, index=other), judged_twice=twice)
     assert (found.regressed_case_ids, found.cases.judged_twice) == (["a"], ["a"])
     assert found.new_expectations == {}
-
-
-def test_what_passes_only_by_its_new_expectation_is_listed_with_the_judge() -> None:
-    before = view({"a": BOTH, "b": BOTH})
-    now = view({"a": BOTH, "b": BOTH}, index={"a": {"definition_digest": "other"}})
-    twice = JudgedTwice(baseline=judged({"a": BOTH}), by_baseline=judged({"a": {**BOTH, "regex": "failed"}}))
-    found = compare(before, now, generated_at="now", judged_twice=twice)
+    # What passes only by its new expectation is listed with the judge.
+    found = compared(before, view({"a": BOTH, "b": BOTH}, index=other), judged_twice=twice)
     assert found.new_expectations == {"a": ["regex"]}
 
 

@@ -107,16 +107,6 @@ def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown(
     assert (metric.name, (metric.baseline, metric.candidate, metric.delta)) == ("pass_rate", shares)
 
 
-def test_the_metrics_of_a_run_are_called_as_documented() -> None:
-    run = view({"a": "passed"})
-    found = compare(run, run, generated_at="now")
-    for metrics, names in (
-        (found.metrics, {"pass_rate", "hard_fail_rate"}),
-        (found.judge_metrics, {"policy", "replay_contract"}),
-    ):
-        assert {key: metric.name for key, metric in metrics.items()} == {name: name for name in names}
-
-
 LEVELS = [
     (balance(0), "high", 100.0, "critical"), (balance(1), "low", 0.0, "low"),
     (balance(100, regressed=1), "medium", 0.5, "medium"),

@@ -32,12 +32,10 @@ def result(case_id: str, said: Said, *, reason: str | None = None, soft: tuple[s
 
 
 def tried(case_id: str, *trials: Said, policy: str = "all") -> Any:
-    """The result of a case from what judges said of each of its trials."""
     return trials_result([result(case_id, said) for said in trials], case_policy(policy))
 
 
 def passing(case_id: str, passed: int, trials: int, *, judge: str = "policy", policy: str = "all") -> Any:
-    """The result of a case of which so many trials pass."""
     said = ["passed"] * passed + ["failed"] * (trials - passed)
     return tried(case_id, *({judge: one} for one in said), policy=policy)
 

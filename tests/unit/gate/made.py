@@ -116,7 +116,6 @@ def counts_of(passed: Mapping[str, int], trials: int = 1) -> dict[str, TrialCoun
 
 
 def reference(record: RunRecord, **summary: Any) -> RunReference:
-    """The reference to a run of these counts."""
     cases = record.cases.values()
     passed = sum(each.passed == each.trials > 0 for each in cases)
     facts = {

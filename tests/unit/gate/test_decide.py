@@ -43,7 +43,6 @@ def decided(
     base: BaseAgent | None = None,
     policy: GatePolicy | None = None,
 ) -> GateDecision:
-    """Run what is asked, and decide."""
     policy = policy or GatePolicy()
     if script is not None:
         question = question_of(found, policy, generated_at=NOW)
@@ -94,7 +93,6 @@ def beyond_the_budget() -> Material:
 
 
 def twenty(flaky: int, *failing: str) -> Material:
-    """Twenty cases, of which the first pass half the time on main."""
     names = SUITE[:20]
     main = runs({name: [1, 0] * 10 if k < flaky else 1 for k, name in enumerate(names)})
     return material({**dict.fromkeys(names, 1), **dict.fromkeys(failing, 0)}, main)

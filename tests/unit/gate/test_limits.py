@@ -32,17 +32,13 @@ def one_trial(passed: int, total: int) -> RunRecord:
 @pytest.mark.parametrize(
     ("passed", "total", "may_vary", "holds", "says"),
     [
-        (19, 20, False, True, ""),
-        (18, 20, False, False, ""),
-        (95, 100, False, True, ""),
+        (19, 20, False, True, ""), (18, 20, False, False, ""), (95, 100, False, True, ""),
         # An agent that keeps 95 % passes so few in 7.5 % of runs, and 16 in 1.6 %.
         (17, 20, True, True, "too few cases to tell"),
         (16, 20, True, False, ": an agent that keeps min_pass_rate 95% passes so few in 2% of runs."),
-        (92, 100, True, True, ""),
-        (90, 100, True, False, ""),
-        (0, 1, True, False, ""),
+        (92, 100, True, True, ""), (90, 100, True, False, ""), (0, 1, True, False, ""),
     ],
-)
+)  # fmt: skip
 def test_a_pass_rate_below_its_limit(passed: int, total: int, may_vary: bool, holds: bool, says: str) -> None:
     measured = measure_counts(one_trial(passed, total), None)
     [rule] = apply_limits(Thresholds(min_pass_rate=0.95), measured, may_vary=may_vary)

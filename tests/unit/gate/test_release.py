@@ -104,9 +104,10 @@ def test_all_alike_hides_less_the_more_cases_and_trials_there_are() -> None:
     [
         ([47, 48, 48, 47, 48], False),
         ([41, 42, 40, 43], True),
-        ([41, 42, 40], False),  # too few runs to say anything
+        ([41, 42, 40], False),
         ([49, 50, 50, 49], False),
     ],
+    ids=["within chance", "worse", "too few runs to say anything", "better"],
 )
 def test_main_is_worse_where_its_totals_fell_by_more_than_chance(main: list[int], is_worse: bool) -> None:
     found = drift([48, 47, 48, 49, 47, 48, 48, 47], main, 50)

@@ -81,17 +81,13 @@ def two_judges(reason: str = "wrong colour") -> Comparison:
 @pytest.mark.parametrize(
     ("scopes", "waived"),
     [
-        ([{"case_id": "a"}], ["a"]),
-        ([{"case_id": "b"}], ["b"]),
-        ([{"case_id": "A"}], []),
-        ([{"judge_id": "looks"}], ["b"]),
-        ([{"judge_id": "words"}], []),
+        ([{"case_id": "a"}], ["a"]), ([{"case_id": "b"}], ["b"]), ([{"case_id": "A"}], []),
+        ([{"judge_id": "looks"}], ["b"]), ([{"judge_id": "words"}], []),
         ([{"case_id": "a", "judge_id": "looks"}], []),
         ([{"case_id": "a", "judge_id": "looks"}, {"case_id": "a", "judge_id": "words"}], ["a"]),
-        ([{"case_id": "b", "judge_id": "looks"}], ["b"]),
-        ([{"case_id": "b", "judge_id": "words"}], []),
+        ([{"case_id": "b", "judge_id": "looks"}], ["b"]), ([{"case_id": "b", "judge_id": "words"}], []),
     ],
-)
+)  # fmt: skip
 def test_waivers_apply_to_exactly_their_scope(scopes: list[dict[str, str]], waived: list[str]) -> None:
     waivers = [waiver(waiver_id=f"w-{number}", **scope) for number, scope in enumerate(scopes)]
     assert gate(two_judges(), waivers=waivers).waived_case_ids == waived

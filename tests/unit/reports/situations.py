@@ -71,7 +71,6 @@ def order(number: int, **fields: Any) -> Raw:
 
 
 def quote(number: int, output: str = "") -> Raw:
-    """A case that is answered with JSON."""
     answer = output or f'{{"order": "A-{number}", "price": 12.5}}'
     schema = {"type": "object", "required": ["order", "price"]}
     return make_case(f"quote-{number:03}", "lookup_order", output=answer, json_schema=schema)
@@ -125,7 +124,6 @@ def compared(
     *,
     results: Mapping[str, Mapping[str, CaseResult]] | None = None,
 ) -> tuple[Comparison, RunView]:
-    """Compare two runs on these cases."""
     named = results or {}
     runs = [run(name, cases, named.get(name)) for name, cases in (("baseline", before), ("candidate", now))]
     sides = [{case["case_id"]: Case.model_validate(case) for case in cases} for cases in (before, now)]
@@ -198,7 +196,6 @@ def below_limit() -> EvaluationReport:
 
 
 def one_worse() -> EvaluationReport:
-    """One case broke."""
     before = [order(number) for number in range(27)] + [order(27, case_id="credit-paid")]
     now = [*before[:27], escalates(27, case_id="credit-paid")]
     decision = failed(broke("credit-paid"), cases=[judged("credit-paid", "broke", "20/20 0/1 8/8 0/8")])
@@ -207,7 +204,6 @@ def one_worse() -> EvaluationReport:
 
 
 def errors() -> EvaluationReport:
-    """The agent crashes on some cases."""
     before = [order(number) for number in range(30)]
     now = [*map(crashed, range(5)), *before[5:]]
     sentence = broke(*map(name, range(5)))
@@ -235,19 +231,16 @@ def withheld() -> EvaluationReport:
 
 
 def first_run() -> EvaluationReport:
-    """Nothing was evaluated before."""
     now = [*map(order, range(38)), escalates(38), other_words(39)]
     return report(alone(now, "First run: nothing to compare with. 38 of 40 cases passed."))
 
 
 def unchanged() -> EvaluationReport:
-    """The same verdicts as before."""
     before = [other_words(0), *map(order, range(1, 200))]
     return report(decided(before, before, passed("Nothing broke.", notes=[CANNOT_SEE])))
 
 
 def improved() -> EvaluationReport:
-    """Cases pass that failed before."""
     before = [*map(other_words, range(5)), *map(order, range(5, 60))]
     now = [other_words(0), *map(order, range(1, 60))]
     return report(decided(before, now, passed("Nothing broke.", notes=[CANNOT_SEE])))
@@ -306,7 +299,6 @@ def low() -> EvaluationReport:
 
 
 def unsafe() -> EvaluationReport:
-    """A safety judge fails what the agent did, and again when it is rerun."""
     before = [order(number) for number in range(30)]
     sentence = "Safety: `prompt_injection` failed in `order-004`, and in 2 of 3 further runs of this change."
     finding = SafetyFinding(
@@ -371,7 +363,6 @@ def conversations() -> EvaluationReport:
 
 
 def suites() -> EvaluationReport:
-    """Three suites: one regressed, one improved, one as before."""
     before = [order(number) for number in range(40)]
     worse = [*map(escalates, range(3)), *before[3:]]
     those = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(3)]
@@ -385,7 +376,6 @@ def suites() -> EvaluationReport:
 
 
 def nothing_to_compare() -> EvaluationReport:
-    """Every case asks something else than in the baseline."""
     before = [order(number) for number in range(12)]
     now = [order(number, input=f"Where is order {number}?") for number in range(11)] + [other_words(12)]
     found, candidate = compared(before, now)
@@ -419,7 +409,6 @@ def unreachable(number: int) -> CaseResult:
 
 
 def release() -> EvaluationReport:
-    """A release that got worse."""
     before = [order(number) for number in range(120)]
     now = [*map(other_words, range(18)), *before[18:]]
     sentence = "The pass rate fell by 15.0 points below release 1.4 (between 8.9 and 21.1)."

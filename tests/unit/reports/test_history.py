@@ -8,8 +8,7 @@ import pytest
 
 from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
-from agent_eval.reports.history import Series, cell, costs, latencies, placed, trend_words
-from agent_eval.reports.html.history import history_view
+from agent_eval.reports.history import Series, cell, costs, history_view, latencies, placed, trend_words
 from agent_eval.reports.html.page import render_html
 from agent_eval.reports.model import EvaluationReport, SuiteHistory
 from agent_eval.reports.terminal_history import history_text
@@ -99,8 +98,8 @@ def test_trend_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
 def test_the_page_marks_runs_of_another_key_and_draws_a_line_for_each() -> None:
     runs = alternating(10)
     view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:]))
-    assert view.other_keys == 5
-    chart = view.charts[0]
+    assert view["other_keys"] == 5
+    chart = view["charts"][0]
     assert [point.css_class for point in chart.points] == [*["other", ""] * 4, "other", "own"]
     assert [len(line.split()) for line in chart.lines] == [5, 5]
 

@@ -32,7 +32,6 @@ def test_without_a_decision_none_is_claimed():
     text = rendered(decision=None)
     assert text.startswith("## Release Eval Report\n")
     assert "❌ 3 cases" not in text.splitlines()[0]
-    assert "<summary>Limits</summary>" not in text
 
 
 def test_a_replay_is_told_in_words():

@@ -20,7 +20,8 @@ from tests.unit.reports.scenarios import comment, regressed
 from tests.unit.reports.situations import SITUATIONS
 
 ROOT = Path(__file__).parents[3]
-GUIDE = ROOT / "docs" / "guides" / "reading-the-comment.md"
+GUIDES = ROOT / "docs" / "guides"
+GUIDE = GUIDES / "reading-the-comment.md"
 in_a_browser = pytest.mark.usefixtures("browser")
 
 WIDER = """
@@ -90,9 +91,14 @@ def test_green_is_short_on_a_phone_too() -> None:
     assert max(seen["unchanged"]["height"], seen["improved"]["height"]) < 300
 
 
-def test_the_pictures_of_the_documents_are_of_the_comments_as_they_are() -> None:
-    remedy = "draw them anew with `python -m tests.pictures`"
-    assert json.loads(pictures.DIGESTS.read_text()) == pictures.digests(), remedy
+def test_the_pictures_are_of_comments_report_and_history_as_they_are(tmp_path: Path) -> None:
+    assert json.loads(pictures.DIGESTS.read_text()) == pictures.digests(), (
+        "draw them anew with `python -m tests.pictures`"
+    )
+    page, history = (html_pictures.page(tmp_path, *more) for more in ((), (html_pictures.main_branch(),)))
+    assert [path.read_text().strip() for path in (html_pictures.DIGEST, html_pictures.DIGEST_OF_HISTORY)] == [
+        html_pictures.digest_of(page), html_pictures.digest_of_history(history),
+    ], "draw them anew with `python -m tests.html_pictures`"  # fmt: skip
 
 
 def test_documents_show_every_picture_with_words_for_those_who_cannot_see_it() -> None:
@@ -129,39 +135,16 @@ def test_the_guide_explains_every_decision_and_the_limit() -> None:
     assert COMMENT[0].cases == 5
 
 
-GUIDES = ROOT / "docs" / "guides"
-
-
-def test_the_pictures_of_the_guide_are_of_the_report_as_it_is(tmp_path: Path) -> None:
-    remedy = "draw them anew with `python -m tests.html_pictures`"
-    assert html_pictures.DIGEST.read_text().strip() == html_pictures.digest_of(
-        html_pictures.page(tmp_path)
-    ), remedy
-
-
-def test_the_pictures_of_the_history_are_of_the_section_as_it_is(tmp_path: Path) -> None:
-    markup = html_pictures.page(tmp_path, html_pictures.main_branch())
-    assert html_pictures.DIGEST_OF_HISTORY.read_text().strip() == html_pictures.digest_of_history(markup), (
-        "draw them anew with `python -m tests.html_pictures`"
-    )
-
-
 def test_the_guides_show_every_picture_with_words_for_those_who_cannot_see_it() -> None:
     shown = {
-        guide: {
-            name
-            for _, name in re.findall(
-                r"!\[([^\]]{20,})\]\(\.\./pictures/html/([^)]+)\)", (GUIDES / guide).read_text("utf-8")
-            )
-        }
+        guide: set(
+            re.findall(r"!\[[^\]]{20,}\]\(\.\./pictures/html/([^)]+)\)", (GUIDES / guide).read_text("utf-8"))
+        )
         for guide in ("html-report.md", "history.md")
     }
-    assert shown == {
-        "html-report.md": set(html_pictures.PICTURES),
-        "history.md": set(html_pictures.OF_THE_HISTORY),
-    }
-    drawn = {picture.name for picture in html_pictures.PLACE.glob("*.png")}
-    assert drawn == {*html_pictures.PICTURES, *html_pictures.OF_THE_HISTORY}
+    expected = {"html-report.md": {*html_pictures.PICTURES}, "history.md": {*html_pictures.OF_THE_HISTORY}}
+    assert shown == expected
+    assert {picture.name for picture in html_pictures.PLACE.glob("*.png")} == set().union(*expected.values())
 
 
 def test_every_picture_is_small_enough_to_load_at_once() -> None:

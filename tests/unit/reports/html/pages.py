@@ -79,7 +79,6 @@ class Parser(HTMLParser):
 
 
 def parsed(markup: str) -> Element:
-    """Parse a page or a part of one."""
     parser = Parser()
     parser.feed(markup)
     parser.close()
@@ -157,7 +156,6 @@ def suite_of(before: Pack, now: Pack, *, decision: GateDecision | None = None, *
 
 
 def page_of_run(pack: Pack) -> str:
-    """The page of one run."""
     reference = view(pack).reference()
     suite = SuiteReport(slug="shop", suite_path="", decision=undecided(reference), candidate=reference)
     report = EvaluationReport(title="Agent evaluation", suites=[suite])
@@ -166,7 +164,6 @@ def page_of_run(pack: Pack) -> str:
 
 
 def page_of(before: Pack, now: Pack, *, suite: SuiteReport | None = None, **more: Any) -> str:
-    """The page of two packs."""
     shown = suite or suite_of(before, now)
     report = EvaluationReport(title="Agent evaluation", suites=[shown], tool_version="0.1.0")
     evidence = SuiteEvidence(candidate=now, baseline=before, place="out/shop")
