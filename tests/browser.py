@@ -3,8 +3,6 @@
 The protocol's messages are JSON, each ended by a zero byte. No other program and no network is needed.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

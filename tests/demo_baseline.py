@@ -3,8 +3,6 @@
 `python -m tests.demo_baseline` makes it anew, outside of the checkout, so that it names no commit.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import chdir

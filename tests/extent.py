@@ -1,7 +1,5 @@
 """How far a run of tests goes: quick for the developer who waits, full for a push, all crosses at night."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Sequence

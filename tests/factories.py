@@ -6,8 +6,6 @@ Packs are built here byte by byte from the format's description, not with the pr
 reader and writer are tested against something that is neither; but for the figures of the index.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 `python -m tests.html_pictures` draws them anew.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a test tells a job, as inputs: options that are keys of `agent-eval.yml` alone are stated by `set`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -6,8 +6,6 @@ Tests are collected once. Each change runs in a fork, which takes milliseconds, 
 takes a tenth of a second or more: most changes are noticed by the first test or two.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

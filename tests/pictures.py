@@ -3,8 +3,6 @@
 `python -m tests.pictures` draws the pictures of the documents anew; given a folder, every width and theme.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import json

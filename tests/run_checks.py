@@ -6,8 +6,6 @@ The target `tests` shows its progress. The others take little of its time: they 
 other, and show what they printed if they fail.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -9,8 +9,6 @@ of these only those that reach the changed function; an end-to-end test may well
 no unit test of the room runs are not changed: coverage counts those.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import io

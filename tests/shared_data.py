@@ -1,7 +1,5 @@
 """Data sets that lie beside the checkout, not in it. Tests that need them skip where they are absent."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

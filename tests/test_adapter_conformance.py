@@ -1,7 +1,5 @@
 """Every importer reads the fixtures of its format whole; the fixtures say themselves what they hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

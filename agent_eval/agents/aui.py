@@ -12,7 +12,6 @@ reads.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import uuid
@@ -25,7 +24,7 @@ from typing_extensions import override
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task
 from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
-from agent_eval.agents.recorder import LimitReached, Recorder, milliseconds
+from agent_eval.agents.recorder import LimitReached, Recorder, as_text, milliseconds
 from agent_eval.contracts import Case
 from agent_eval.contracts.conversation import AUI, FORWARDING, executed_workflows
 from agent_eval.contracts.event import ERROR, GUARDRAIL, HANDOFF, MESSAGE, STATE, TOOL_RESULT
@@ -328,7 +327,7 @@ class AuiAgent(Agent):
 
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[Mapping[str, Any], Any]:
         """Send the turn's message; return the agent's, and its trace, None where the API gives none."""
-        body = {"task_id": place["task_id"], "text": text_of(task.case.input), **_variables_of(task.case)}
+        body = {"task_id": place["task_id"], "text": as_text(task.case.input), **_variables_of(task.case)}
         request = HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS)
         message = requests.send(self._service, request, is_message=True)
         info = message.get("trace_info")
@@ -366,7 +365,7 @@ class AuiV3Agent(AuiAgent):
 
     @override
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[Mapping[str, Any], Any]:
-        text = text_of(task.case.input)
+        text = as_text(task.case.input)
         known = {name: place[name] for name in ("user_id", "thread_id") if name in place}
         request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **_variables_of(task.case)})
         answer = requests.send(
@@ -406,11 +405,6 @@ class AuiV3Agent(AuiAgent):
             self._token_until = time.monotonic() + (_TOKEN_SECONDS if lasts is None else lasts) * 0.9
             self._messaging = Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})
             return self._messaging
-
-
-def text_of(content: Any) -> str:
-    """Return an input as the text of a message: JSON where it is no text."""
-    return content if isinstance(content, str) else json.dumps(content, sort_keys=True)
 
 
 def _variables_of(case: Case) -> dict[str, Any]:

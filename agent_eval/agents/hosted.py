@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Opening, Surroundings, Task, ToolFault
-from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder, cut_short
+from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder, as_text, cut_short
 from agent_eval.agents.tools import declared_tools
 from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
@@ -124,7 +124,7 @@ class HostedAgent(Agent):
                     is_over |= answer.source == FINAL_OUTPUT
                     is_error = answer.error is not None
                     value = {"error": answer.error} if is_error else answer.output
-                    results.append((call.call_id, _text(value), is_error))
+                    results.append((call.call_id, as_text(value), is_error))
                 if is_over:
                     return recorder.result()
                 question = replace(question, messages=[*messages, *self._server.results(results)])
@@ -195,7 +195,7 @@ def opening_messages(task: Task) -> list[Message]:
     """
     content = task.case.input
     listed = content["messages"] if isinstance(content, dict) and "messages" in content else content
-    messages: list[Message] = [{"role": "user", "content": _text(listed)}]
+    messages: list[Message] = [{"role": "user", "content": as_text(listed)}]
     if isinstance(listed, list) and all(
         isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item for item in listed
     ):
@@ -227,8 +227,3 @@ def feedback_on(attempt: Mapping[str, Any]) -> list[Message]:
         {"role": "assistant", "content": answer if output else "(no answer)"},
         {"role": "user", "content": text},
     ]
-
-
-def _text(value: Any) -> str:
-    # Sorted, so that the model reads the same text from a suite and from the pack made of it.
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -277,6 +277,11 @@ def storable(value: Any) -> Any:
     return value
 
 
+def as_text(value: Any) -> str:
+    """Return a value as the text of a message: JSON where it is none, the same for a suite and its pack."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
 def sort_keys(value: Any) -> Any:
     """Sort the keys of all objects in a JSON value, as a pack or a cassette has them.
 

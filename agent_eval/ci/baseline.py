@@ -21,7 +21,7 @@ from pathlib import Path
 from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import Expected
-from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Outage, Skipped, Withheld, outage_of
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld, outage_of
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts.history import RunRecord
@@ -105,7 +105,7 @@ class Search:
     withheld: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     expired: bool = False
-    outage: Outage | None = None
+    outage: RemoteError | None = None
     looked_at: int | None = None
     newest: dict[str, Pack] = field(default_factory=dict)
     earlier: dict[str, list[RunRecord]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Search:
             return
         more = len(self.withheld) - 1
         others = f" Nor could that of {count(more, 'other run')}." if more else ""
-        self.outage = Outage(f"{self.withheld[0]}{others}", _MAKE_ANOTHER)
+        self.outage = RemoteError(f"{self.withheld[0]}{others}", remedy=_MAKE_ANOTHER)
 
 
 _MAKE_ANOTHER = (

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel
 
 from agent_eval.ci.earlier import outage_of
+from agent_eval.ci.rest import NOT_FOUND, RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.errors import HttpError, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
+_MAX_PAGES = 50
 _GONE = frozenset({404, 410})
 
 
@@ -28,32 +32,55 @@ class Comment:
     url: str
 
 
-class Comments(Protocol):
-    """The comments on one change, as a platform offers them."""
+class Comments:
+    """The comments on one change, by a REST API with a token that may write.
 
-    def listed(self) -> Iterable[Comment]:
-        """Yield all comments, over all pages."""
-        ...
+    A platform says how an answer is read as a comment, and by which method one is replaced.
 
-    def create(self, body: str) -> Comment:
-        """Write a new one."""
-        ...
+    Attributes:
+        listing: The path of all comments, the oldest first, and of new ones; of one it is `item` with its id.
+        order: The query that the listing takes.
+    """
 
-    def update(self, comment_id: int, body: str) -> Comment:
-        """Replace the body of one."""
-        ...
+    row: ClassVar[type[BaseModel]]
+    replaced_by: ClassVar[Literal["PATCH", "PUT"]]
+    order: ClassVar[str] = ""
 
-    def delete(self, comment_id: int) -> None:
-        """Remove one."""
-        ...
+    def __init__(self, api: RestApi, listing: str, item: str) -> None:
+        self.api, self.listing, self.item = api, listing, item
+
+    def read(self, row: Any) -> Comment:
+        """Read a row as a comment."""
+        raise NotImplementedError
 
     def author(self) -> str:
         """The name under which the job writes comments."""
-        ...
+        raise NotImplementedError
 
     def current_head(self) -> str | None:
         """The newest commit of the change; None when unknown."""
-        ...
+        raise NotImplementedError
+
+    def harmless(self, body: str) -> str:
+        """Rewrite what the platform would obey as a command."""
+        return body
+
+    def listed(self) -> Iterator[Comment]:
+        """Yield all comments, over all pages."""
+        return map(self.read, self.api.rows(self.row, f"{self.listing}{self.order}", max_pages=_MAX_PAGES))
+
+    def create(self, body: str) -> Comment:
+        """Write a new one. The request is not repeated when it may have been carried out."""
+        return self.read(self.api.send(self.row, "POST", self.listing, {"body": self.harmless(body)}))
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one."""
+        path, answer = f"{self.item}/{comment_id}", {"body": self.harmless(body)}
+        return self.read(self.api.send(self.row, self.replaced_by, path, answer))
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one; that it does not exist any more is fine."""
+        self.api.session.request("DELETE", f"{self.item}/{comment_id}", accept=(NOT_FOUND,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +109,7 @@ def publish(
         published = _write(comments, marker, body, author)
     except RemoteError as error:
         outage = outage_of(error, f"{refused}.")
-        why = f"No comment was written: {outage.cause} {outage.remedy}"
+        why = f"No comment was written: {outage.message} {outage.remedy}"
         return Published("refused", warning=f"{why} The report is in the {full_report}.")
     if published.action in ("created", "updated"):
         with suppress(RemoteError):  # they say of themselves which commit they are about

@@ -74,7 +74,7 @@ class Evaluation:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
         problems = [suite.unjudged or " ".join(suite.decision.not_evaluated) for suite in self.suites]
         if (outage := self.search.outage) is not None:
-            problems.append(f"The baseline could not be read: {outage.cause} {outage.remedy}")
+            problems.append(f"The baseline could not be read: {outage.message} {outage.remedy}")
         return " ".join(filter(None, problems))
 
     def is_decided(self, suite: SuiteEvaluation) -> bool:

@@ -94,25 +94,16 @@ def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """Why a platform did not do what it was asked for; cause and remedy are whole sentences."""
-
-    cause: str
-    remedy: str
-
-
-def outage_of(error: RemoteError, remedy: str) -> Outage:
+def outage_of(error: RemoteError, remedy: str) -> RemoteError:
     """Tell a limit, a wrong token and a missing permission apart, which may have the same status.
 
-    `remedy` is that of a missing permission.
+    Returns why a platform did not do what it was asked for, in whole sentences; `remedy` is that of a missing
+    permission.
     """
     status = error.status if isinstance(error, HttpError) else None
     if status == _NOT_KNOWN:
-        return Outage(
-            "The token was not accepted (HTTP 401).",
-            "It is wrong or expired, or belongs to another server: correct it.",
-        )
+        why = "The token was not accepted (HTTP 401)."
+        return RemoteError(why, remedy="It is wrong or expired, or belongs to another server: correct it.")
     if status in _REFUSED and not isinstance(error, RateLimited):
-        return Outage(error.message, remedy)
-    return Outage(error.message, error.remedy)
+        return RemoteError(error.message, remedy=remedy)
+    return error

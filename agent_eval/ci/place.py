@@ -111,7 +111,7 @@ def find_place(
             except RemoteError as error:
                 outage = outage_of(error, error.remedy)
                 raise TipUnknown(
-                    f"The tip of {as_code(branch)} is not known: {outage.cause}", remedy=outage.remedy
+                    f"The tip of {as_code(branch)} is not known: {outage.message}", remedy=outage.remedy
                 ) from error
             if commit is None:
                 commit = clone.tip(branch)

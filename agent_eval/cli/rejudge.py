@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,19 +28,10 @@ def rejudge(output_format: str, **values: Any) -> None:
     from agent_eval.operations.rejudge import RejudgeRequest
     from agent_eval.operations.rejudge import rejudge as rejudge_pack
     from agent_eval.processes.privacy import hide_environment
-    from agent_eval.reports.terminal import run_text
 
     hide_environment()
-    request = RejudgeRequest(**specified(values))
-    result = rejudge_pack(request, environ=os.environ)
-    payload = {
-        "run_id": result.run_id,
-        "summary": result.summary.to_json(),
-        "pack": str(result.pack),
-        **result.config.execution_config.to_json(),
-    }
-    emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
-    _refuse_unjudged(result)
+    result = rejudge_pack(RejudgeRequest(**specified(values)), environ=os.environ)
+    _report(output_format, result, result.config.execution_config.to_json())
 
 
 @click.command(cls=TableCommand, path="merge")
@@ -53,18 +44,18 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     """
     from agent_eval.config.spec import Output
     from agent_eval.operations.merge import merge_packs
-    from agent_eval.reports.terminal import run_text
 
     output = Output(pack=out, fresh=how["fresh"], registry=how["registry_path"])
-    result = merge_packs([Path(pack) for pack in packs], output, run_id=run_id)
-    payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
-    emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
-    _refuse_unjudged(result)
+    _report(output_format, merge_packs([Path(pack) for pack in packs], output, run_id=run_id), {})
 
 
-def _refuse_unjudged(result: RunResult) -> None:
+def _report(output_format: str, result: RunResult, more: Mapping[str, Any]) -> None:
+    """Print what a pack that was made of others holds; raises `NotEvaluable` if no case could be judged."""
     from agent_eval.operations.unjudged import CHECK_THE_RUN, refuse_unjudged
+    from agent_eval.reports.terminal import run_text
 
+    payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack), **more}
+    emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
     refuse_unjudged(result.pack, result.summary, name=str(result.pack), remedy=CHECK_THE_RUN)
 
 

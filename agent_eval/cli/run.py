@@ -144,7 +144,6 @@ def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
     if summary.passed_cases == summary.total_cases or not most:
         return ()
     from agent_eval.evidence.reader import failing_cases
-    from agent_eval.reports.trajectory import traceback_lines
     from agent_eval.storage.files import read_bytes
     from agent_eval.storage.json import Limits, parse
 
@@ -152,6 +151,8 @@ def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
     for row, name in islice(failing_cases(pack), most):
         path, lines = pack / name, list[str]()
         if any(verdict["failure"] == FailureKind.AGENT_ERROR for verdict in row["verdicts"]):
+            from agent_eval.reports.trajectory import traceback_lines
+
             with suppress(AgentEvalError):
                 trajectory = parse(read_bytes(path, max_bytes=_MOST_READ), source=str(path), limits=Limits())
                 metadata = trajectory.get("metadata") if isinstance(trajectory, dict) else None

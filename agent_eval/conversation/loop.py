@@ -27,7 +27,7 @@ from agent_eval.contracts.conversation import (
     is_escalation,
 )
 from agent_eval.contracts.suite import CaseTurn
-from agent_eval.conversation.simulated_user import Exchange, Place, SimulatedUser, Simulation, SimulatorError
+from agent_eval.conversation.simulated_user import Exchange, SimulatedUser, Simulation, SimulatorError
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.retries import within
 
@@ -209,14 +209,12 @@ def _attempt_turns(agent: Agent, task: Task, surroundings: Surroundings) -> Atte
 
 class _Conversation:
     def __init__(self, agent: Agent, task: Task, surroundings: Surroundings, setting: Setting) -> None:
-        assert task.case.conversation is not None
         self._agent, self._surroundings, self._setting = agent, surroundings, setting
         self._task = task
         self._turns = planned_turns(task.case)
         self._user: SimulatedUser | None = None
-        if setting.simulation is not None:
-            place = Place(task.case.case_id, setting.loop, task.attempt)
-            self._user = SimulatedUser(setting.simulation, task.case.conversation, place)
+        if (simulation := setting.simulation) is not None:
+            self._user = SimulatedUser(simulation, task.case, loop=setting.loop, attempt=task.attempt)
 
     def _begin(self) -> None:
         self._session = Session(self._task)

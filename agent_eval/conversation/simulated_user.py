@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from agent_eval.contracts import Case
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
@@ -129,20 +130,6 @@ class Simulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Which conversation it is: for scripts, and for keys of recorded replies.
-
-    Attributes:
-        loop: Number of the trial, from 1.
-        attempt: Number of the attempt, from 0.
-    """
-
-    test: str
-    loop: int = 1
-    attempt: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Exchange:
     """One message of the user, with the agent's answer: its texts, empty if it gave none."""
 
@@ -165,18 +152,23 @@ class UserMessage:
 
 
 class SimulatedUser:
-    """The user of one conversation, played by a model."""
+    """The user of one conversation, played by a model.
 
-    def __init__(self, simulation: Simulation, conversation: Conversation, place: Place) -> None:
-        self._simulation, self._conversation, self._place = simulation, conversation, place
-        self._info = json.dumps(conversation.user_info, ensure_ascii=False, indent=1, sort_keys=True)
+    `loop` is the number of the trial, from 1, and `attempt` that of its attempt, from 0: with the test's name
+    they say which conversation it is, for scripts and for keys of recorded replies.
+    """
+
+    def __init__(self, simulation: Simulation, case: Case, *, loop: int = 1, attempt: int = 0) -> None:
+        conversation = case.conversation or Conversation()
+        self._simulation, self._guidelines = simulation, conversation.guidelines
+        self._test, self._loop, self._attempt = case.case_id, loop, attempt
         language = "Write in the language of the customer's first message in the conversation."
         if conversation.language is not None:
             language = f"Write in this language: {conversation.language}."
         self._system = simulation.prompt.filled(
             {
                 "guidelines": conversation.guidelines or "(nothing is said about that)",
-                "user_info": self._info,
+                "user_info": json.dumps(conversation.user_info, ensure_ascii=False, indent=1, sort_keys=True),
                 "language": language,
             }
         )
@@ -229,8 +221,7 @@ class SimulatedUser:
             note = f"(Your last reply could not be used, since it {problem}. Write the customer's message.)"
             messages[-1] = Message("user", (*messages[-1].parts, note))
             retried = {"retry": attempt}
-        place = self._place
-        named: dict[str, str | int] = {"test": place.test, "loop": place.loop, "turn": len(exchanges) + 1}
+        named: dict[str, str | int] = {"test": self._test, "loop": self._loop, "turn": len(exchanges) + 1}
         return ModelRequest(
             "simulate",
             self._system,
@@ -239,7 +230,7 @@ class SimulatedUser:
             schema_name="user_message",
             max_tokens=_MAX_TOKENS,
             key_fields={"prompt": self._simulation.prompt.digest, **named, **retried},
-            place={**named, "attempt": place.attempt},
+            place={**named, "attempt": self._attempt},
         )
 
     def _problem_of(
@@ -256,7 +247,7 @@ class SimulatedUser:
         if _BROKEN_OBJECT.search(text):
             return "wrote JSON instead of a message"
         lines = [line.strip("- ") for line in self._simulation.prompt.text.splitlines()]
-        prompt = [line for line in (*lines, self._conversation.guidelines) if len(line) >= _SHORTEST_LEAK]
+        prompt = [line for line in (*lines, self._guidelines) if len(line) >= _SHORTEST_LEAK]
         if any(_plain(line) in _plain(text) for line in prompt):
             return "wrote its instructions instead of a message"
         if text and exchanges and _plain(text) == _plain(exchanges[-1].answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from agent_eval.contracts import Case, CaseIndexRow, Event, TokenUsage, Trace, definition_digest, digest
@@ -53,6 +53,7 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
                 totals[name] = (totals[name] or 0) + figure
     if (model := _model(case.metadata)) is not None:
         models[model] = None
+    cost = totals["cost_usd"]
     return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
@@ -61,7 +62,7 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
         "models": list(models),
         "input_tokens": _count(totals["input_tokens"], usage, INPUT_TOKEN_ATTRIBUTES),
         "output_tokens": _count(totals["output_tokens"], usage, OUTPUT_TOKEN_ATTRIBUTES),
-        "cost_usd": _cost(totals["cost_usd"], case.metadata),
+        "cost_usd": _finite(_figure(case.metadata, COST_ATTRIBUTES) if cost is None else cost),
         "latency_ms": _latency(trace.events),
     }
 
@@ -103,12 +104,6 @@ def _count(total: float | None, usage: Mapping[str, Any], names: Sequence[str]) 
     return int(total)
 
 
-def _cost(total: float | None, metadata: Mapping[str, Any]) -> float | None:
-    if total is None:
-        total = _figure(metadata, COST_ATTRIBUTES)
-    return _finite(total)
-
-
 def _latency(events: Sequence[Event]) -> float | None:
     spent = [
         latency for event in events if (latency := event.latency_ms) is not None and 0 <= latency < math.inf
@@ -116,16 +111,13 @@ def _latency(events: Sequence[Event]) -> float | None:
     if spent:
         return _finite(sum(spent))
     stamps = [event.ts for event in events if event.ts]
-    return _between(stamps[0], stamps[-1]) if len(stamps) > 1 else None
-
-
-def _between(first: str, last: str) -> float | None:
-    """Compute the milliseconds between two ISO 8601 times; None where they cannot be compared."""
+    if len(stamps) < 2:
+        return None
     try:
-        milliseconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1000
+        between = datetime.fromisoformat(stamps[-1]) - datetime.fromisoformat(stamps[0])
     except (ValueError, TypeError, OverflowError):  # no date, or only one has an offset
         return None
-    return milliseconds if milliseconds >= 0 else None
+    return between.total_seconds() * 1000 if between >= timedelta(0) else None
 
 
 def _finite(total: float | None) -> float | None:

@@ -145,7 +145,11 @@ class ResultChecker:
                 key.append(not_judged_in(verdict["evidence"]))
                 key.append(models_in(verdict["evidence"]))
         if row.get("trials"):
-            if problem := self._trials_problem(row):
+            for number, trial in enumerate(row["trials"]):
+                alone: Any = {**trial, "case_id": case_id, "trial": 0, "case_policy": None, "trials": []}
+                if problem := self._trial_checker._check_row(alone):
+                    return f"trial {number}: {problem}"
+            if problem := contradiction(row):
                 return problem
             key.append(tuple(trial["outcome"] for trial in row["trials"]))
             key += (
@@ -154,14 +158,6 @@ class ResultChecker:
         elif row["trial"]:
             return "names a trial but has none"
         return self._count(tuple(key), row)
-
-    def _trials_problem(self, row: CaseResultRow) -> str | None:
-        """Find the first problem of a case's trials, or of the result that must follow from them."""
-        for number, trial in enumerate(row["trials"]):
-            alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
-            if problem := self._trial_checker._check_row(alone):
-                return f"trial {number}: {problem}"
-        return contradiction(row)
 
     def _count(self, key: tuple[Any, ...], row: CaseResultRow) -> str | None:
         alike = self._alike.get(key)
@@ -192,14 +188,11 @@ def _inconsistency(row: CaseResultRow) -> str | None:
     stated = row.get(FAULT)
     if stated is not None and stated != fault_of(row["outcome"], map(_FINDING, verdicts)):
         return f"fault {str(stated)[:40]!r} does not follow from its verdicts"
-    return _score_problem(row["score"], expected.score)
-
-
-def _score_problem(score: float | None, expected: float | None) -> str | None:
-    if score is None or expected is None:
-        agrees = score is expected
+    score = row["score"]
+    if score is None or expected.score is None:
+        agrees = score is expected.score
     else:
-        agrees = math.isclose(score, expected, rel_tol=0, abs_tol=1e-9)
+        agrees = math.isclose(score, expected.score, rel_tol=0, abs_tol=1e-9)
     return None if agrees else "score does not follow from its verdicts"
 
 

@@ -24,7 +24,6 @@ from agent_eval.contracts import (
     CaseResultRow,
     FileEntry,
     Manifest,
-    TrialResult,
     Verdict,
     VerdictRow,
 )
@@ -323,13 +322,15 @@ def result_row(result: CaseResult) -> CaseResultRow:
     row: dict[str, Any] = {**result.__dict__, **(result.model_extra or {})}
     row["verdicts"] = [_verdict_row(verdict) for verdict in result.verdicts]
     if result.trials:
-        row["trials"] = [_trial_row(trial) for trial in result.trials]
+        row["trials"] = [
+            {
+                **trial.__dict__,
+                **(trial.model_extra or {}),
+                "verdicts": [_verdict_row(verdict) for verdict in trial.verdicts],
+            }
+            for trial in result.trials
+        ]
     return cast(CaseResultRow, without_own_fault(row))
-
-
-def _trial_row(trial: TrialResult) -> dict[str, Any]:
-    verdicts = [_verdict_row(verdict) for verdict in trial.verdicts]
-    return {**trial.__dict__, **(trial.model_extra or {}), "verdicts": verdicts}
 
 
 def _verdict_row(verdict: Verdict) -> VerdictRow:

@@ -60,12 +60,6 @@ class Answer:
     """Host that answered, after redirects."""
 
     @property
-    def next_url(self) -> str | None:
-        """Address of the next page, from the `Link` header; None on the last."""
-        match = _NEXT_LINK.search(self.headers.get("link", ""))
-        return match.group(1) if match else None
-
-    @property
     def excerpt(self) -> str:
         """Start of the body as one printable line, for an error message."""
         return one_line(self.body[:800].decode("utf-8", "replace"), _LONGEST_EXCERPT)
@@ -227,9 +221,10 @@ class Session:
         answer = self.request("GET", path, params=params)
         yield answer
         for _ in range(max_pages - 1):
-            url = answer.next_url
-            if url is None:
+            link = _NEXT_LINK.search(answer.headers.get("link", ""))
+            if link is None:
                 return
+            url = link.group(1)
             if _origin_of(url) != self._origin:
                 message = f"{host_of(self._base)} names a next page on another host."
                 raise RefusedRedirect(message, remedy="Check the API address.", method="GET", url=url)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any
 
 import orjson
@@ -253,32 +253,7 @@ class _Links:
 
     def groups(self) -> Iterator[list[int]]:
         """Yield the records of each conversation in their order, by the first record."""
-        self._join_followers()
-        # Cases take their memory.
-        self._ids.clear()
-        self._states.clear()
-        self._followers.clear()
-        if not self._joined:
-            yield from ([number] for number in range(len(self._roots)))
-            return
-        by_root = sorted(range(len(self._roots)), key=self._root)
-        for root, numbers in groupby(by_root, key=self._root):
-            yield self._ordered(list(numbers), root in self._by_id)
-
-    def _ordered(self, numbers: list[int], by_id: bool) -> list[int]:
-        timed = not any(math.isnan(self._times[number]) for number in numbers)
-        return sorted(
-            numbers,
-            key=lambda number: (
-                self._times[number] if timed else 0,
-                0 if by_id else self._lengths[number],
-                self._ranks[number],
-                number,
-            ),
-        )
-
-    def _join_followers(self) -> None:
-        """Join each record to the one that it continues, if no record before it continues that one."""
+        # A record is joined to the one that it continues, if no record before it continues that one.
         claimed: set[int] = set()
         for number, own, follows in self._followers:
             for key in follows:
@@ -288,12 +263,28 @@ class _Links:
                     # Of records after which the dialogue is the same, a later one continues an earlier one.
                     if candidate != number and (key != own or candidate < number)
                 ]
+                free = next((candidate for candidate in candidates if candidate not in claimed), None)
+                if free is not None:
+                    claimed.add(free)
+                    self._join(free, number)
                 if candidates:
-                    free = next((candidate for candidate in candidates if candidate not in claimed), None)
-                    if free is not None:
-                        claimed.add(free)
-                        self._join(free, number)
                     break
+        # Cases take their memory.
+        self._ids.clear()
+        self._states.clear()
+        self._followers.clear()
+        if not self._joined:
+            yield from ([number] for number in range(len(self._roots)))
+            return
+        by_root = sorted(range(len(self._roots)), key=self._root)
+        for root, same in groupby(by_root, key=self._root):
+            numbers = list(same)
+            times = [self._times[number] for number in numbers]
+            timed = not any(map(math.isnan, times))
+            lengths = [0 if root in self._by_id else self._lengths[number] for number in numbers]
+            ranks = [self._ranks[number] for number in numbers]
+            order = sorted(zip(times if timed else repeat(0), lengths, ranks, numbers, strict=False))
+            yield [number for *_, number in order]
 
     def _join(self, first: int, second: int) -> int:
         """Make two records one conversation, and return the number of its first record."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,35 +41,40 @@ class RecordedRun:
     input: Any = None
 
 
-def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> list[Conversation]:
-    """Make a conversation of each task, whose runs are its trials, in the order of their numbers.
+class RunFormat(Format):
+    """A format of recorded runs: a conversation is a task, whose runs are its trials in their order.
 
     Runs of one task that have the same number are all kept, with a diagnostic.
     """
-    by_task: dict[str | int, list[RecordedRun]] = {}
-    for position, run in enumerate(runs):
-        by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
-    conversations = []
-    for same in by_task.values():
-        same.sort(key=lambda run: run.number if isinstance(run.number, int) else 0)
-        first = same[0]
-        numbers = [str(run.number) for run in same if run.number is not None]
-        if len(set(numbers)) < len(numbers):
-            reason = f"task {first.task_id} has trials of the same number; all are kept"
-            diagnostics.note(first.place, "", reason)
-        made = Conversation(
-            first.events,
-            id=first.task_id,
-            input=first.input,
-            expected_output=first.expected_output,
-            metadata={name: value for name, value in first.about.items() if value is not None},
-            case={"metadata": first.metadata} if first.metadata else {},
-            trials=[run.events for run in same[1:]],
-            trial_metadata=[run.metadata for run in same[1:]],
-            records=[run.place for run in same],
-        )
-        conversations.append(made)
-    return conversations
+
+    @abstractmethod
+    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+        """Yield the runs that a record holds."""
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        every = (run for part in parts for run in self.runs(part.payload, part.place, diagnostics))
+        by_task: dict[str | int, list[RecordedRun]] = {}
+        for position, run in enumerate(every):
+            by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
+        for same in by_task.values():
+            same.sort(key=lambda run: run.number if isinstance(run.number, int) else 0)
+            first = same[0]
+            numbers = [str(run.number) for run in same if run.number is not None]
+            if len(set(numbers)) < len(numbers):
+                reason = f"task {first.task_id} has trials of the same number; all are kept"
+                diagnostics.note(first.place, "", reason)
+            yield Conversation(
+                first.events,
+                id=first.task_id,
+                input=first.input,
+                expected_output=first.expected_output,
+                metadata={name: value for name, value in first.about.items() if value not in (None, {})},
+                case={"metadata": first.metadata} if first.metadata else {},
+                trials=[run.events for run in same[1:]],
+                trial_metadata=[run.metadata for run in same[1:]],
+                records=[run.place for run in same],
+            )
 
 
 RECORDED_VERDICTS = "recorded_verdicts"
@@ -106,14 +112,14 @@ def recorded(value: Any, explanation: Any = None) -> dict[str, Any] | None:
 
 def as_metadata(verdicts: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """Return the metadata of a case or a trial that holds these verdicts; empty without any."""
-    known = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    known = make.not_null(verdicts)
     return {RECORDED_VERDICTS: known} if known else {}
 
 
 _ENDED_BADLY = frozenset({"too_many_errors", "max_steps", "agent_error", "user_error", "timeout"})
 
 
-class TauBench(Format):
+class TauBench(RunFormat):
     """Reads results of tau-bench (a record a trial) and of tau2-bench (`simulations`, or one alone)."""
 
     name = "tau_bench"
@@ -135,40 +141,28 @@ class TauBench(Format):
         return link, record.value
 
     @override
-    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        runs = []
-        for part in parts:
-            value = mapping(part.payload)
-            if "traj" in value:
-                runs.append(_tau_trial(value, part.place, diagnostics))
-                continue
+    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+        if "traj" not in value:
             tasks = {text_or_none(mapping(task).get("id")): task for task in items(value.get("tasks"))}
             for number, simulation in enumerate(items(value.get("simulations")) or [value]):
-                place = f"{part.place}#simulations[{number}]" if "simulations" in value else part.place
-                runs.append(_tau2_simulation(mapping(simulation), tasks, place, diagnostics))
-        return conversations_of(runs, diagnostics)
-
-
-def _known(about: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in about.items() if value not in (None, {})}
-
-
-def _tau_trial(value: Any, place: str, diagnostics: Diagnostics) -> RecordedRun:
-    events = MessageReader(place, diagnostics).events_of(value.get("traj"), "traj")
-    mark_errors(events, "Error")
-    info = mapping(value.get("info"))
-    task, reward = mapping(info.get("task")), mapping(info.get("reward_info"))
-    if text(info.get("error")):
-        events.append(make.error_event(info["error"]))
-    return RecordedRun(
-        task_id=text_or_none(value.get("task_id")),
-        number=value.get("trial"),
-        events=events,
-        place=place,
-        metadata=as_metadata({"reward": recorded(value.get("reward"))}),
-        about=_known({"task": task, "reward_info": reward, "user_cost": info.get("user_cost")}),
-        input=text(task.get("instruction")),
-    )
+                where = f"{place}#simulations[{number}]" if "simulations" in value else place
+                yield _tau2_simulation(mapping(simulation), tasks, where, diagnostics)
+            return
+        events = MessageReader(place, diagnostics).events_of(value.get("traj"), "traj")
+        mark_errors(events, "Error")
+        info = mapping(value.get("info"))
+        task, reward = mapping(info.get("task")), mapping(info.get("reward_info"))
+        if text(info.get("error")):
+            events.append(make.error_event(info["error"]))
+        yield RecordedRun(
+            task_id=text_or_none(value.get("task_id")),
+            number=value.get("trial"),
+            events=events,
+            place=place,
+            metadata=as_metadata({"reward": recorded(value.get("reward"))}),
+            about={"task": task, "reward_info": reward, "user_cost": info.get("user_cost")},
+            input=text(task.get("instruction")),
+        )
 
 
 def _tau2_simulation(
@@ -201,12 +195,12 @@ def _tau2_simulation(
         events=events,
         place=place,
         metadata=as_metadata({"reward": recorded(mapping(run.get("reward_info")).get("reward"))}),
-        about=_known({"task": tasks.get(task_id), **{name: run.get(name) for name in names}}),
+        about={"task": tasks.get(task_id), **{name: run.get(name) for name in names}},
         input=mapping(tasks.get(task_id)).get("user_scenario"),
     )
 
 
-class AgentDojo(Format):
+class AgentDojo(RunFormat):
     """Reads runs of AgentDojo, one a record.
 
     `security` of the benchmark is true where the attack succeeded. The recorded verdict `security` passes
@@ -221,36 +215,33 @@ class AgentDojo(Format):
         return Match(0.95, "run") if is_run else None
 
     @override
-    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        for part in parts:
-            run = mapping(part.payload)
-            events = MessageReader(part.place, diagnostics).events_of(run.get("messages"), "messages")
-            if text(run.get("error")):
-                events.append(make.error_event(run["error"]))
-            attack, injection = text(run.get("attack_type")), text(run.get("injection_task_id"))
-            is_attacked = injection is not None and attack not in (None, "none")
-            verdicts = {"utility": recorded(run.get("utility"))}
-            if is_attacked and isinstance(run.get("security"), bool):
-                verdicts["security"] = recorded(not run["security"])
-            metadata = as_metadata(verdicts)
-            stated = mapping(run.get("injections")).values()
-            if planted := [value for value in stated if isinstance(value, str) and value]:
-                metadata["injections"] = planted
-            names = [
-                run.get("suite_name"),
-                run.get("user_task_id"),
-                *([injection, attack] if is_attacked else []),
-            ]
-            about = {
-                "pipeline": text(run.get("pipeline_name")),
-                "attack": attack,
-                "duration": run.get("duration"),
-            }
-            own = "/".join(str(name) for name in names if name)
-            yield Conversation(events, id=own, metadata=_known(about), case={"metadata": metadata})
+    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+        events = MessageReader(place, diagnostics).events_of(value.get("messages"), "messages")
+        if text(value.get("error")):
+            events.append(make.error_event(value["error"]))
+        attack, injection = text(value.get("attack_type")), text(value.get("injection_task_id"))
+        is_attacked = injection is not None and attack not in (None, "none")
+        verdicts = {"utility": recorded(value.get("utility"))}
+        if is_attacked and isinstance(value.get("security"), bool):
+            verdicts["security"] = recorded(not value["security"])
+        metadata = as_metadata(verdicts)
+        stated = mapping(value.get("injections")).values()
+        if planted := [each for each in stated if isinstance(each, str) and each]:
+            metadata["injections"] = planted
+        names = [value.get("suite_name"), value.get("user_task_id")]
+        names += [injection, attack] if is_attacked else []
+        about = {"pipeline": text(value.get("pipeline_name")), "attack": attack}
+        yield RecordedRun(
+            task_id="/".join(str(name) for name in names if name),
+            number=None,
+            events=events,
+            place=place,
+            metadata=metadata,
+            about={**about, "duration": value.get("duration")},
+        )
 
 
-class Promptfoo(Format):
+class Promptfoo(RunFormat):
     """Reads results of promptfoo: a test with a prompt and a provider is a case, its repeats are trials."""
 
     name = "promptfoo"
@@ -260,15 +251,11 @@ class Promptfoo(Format):
         return Match(0.95, "results") if "evalId" in mapping(value) and _promptfoo_rows(value) else None
 
     @override
-    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        runs = []
-        for part in parts:
-            rows = [mapping(row) for row in _promptfoo_rows(part.payload)]
-            sides = {(row.get("promptIdx"), _provider(row)) for row in rows}
-            for number, row in enumerate(rows):
-                place = f"{part.place}#results[{number}]"
-                runs.append(_promptfoo_run(row, place, diagnostics, is_alone=len(sides) < 2))
-        return conversations_of(runs, diagnostics)
+    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+        rows = [mapping(row) for row in _promptfoo_rows(value)]
+        sides = {(row.get("promptIdx"), _provider(row)) for row in rows}
+        for number, row in enumerate(rows):
+            yield _promptfoo_run(row, f"{place}#results[{number}]", diagnostics, is_alone=len(sides) < 2)
 
 
 def _promptfoo_rows(value: Any) -> list[Any]:
@@ -311,7 +298,7 @@ def _promptfoo_run(
         events=events,
         place=place,
         metadata=as_metadata(verdicts),
-        about=_known({"vars": row.get("vars"), "provider": _provider(row)}),
+        about={"vars": row.get("vars"), "provider": _provider(row)},
     )
 
 
@@ -320,7 +307,7 @@ def _promptfoo_run(
 _ATTACHMENT = "attachment://"
 
 
-class Inspect(Format):
+class Inspect(RunFormat):
     """Reads logs of Inspect: a document with all samples, or the members of an `.eval` archive."""
 
     name = "inspect"
@@ -351,23 +338,18 @@ class Inspect(Format):
         return Link(ids=(f"{archive}:{text_or_none(value.get('id'))}",)), value
 
     @override
-    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        runs = []
-        for part in parts:
-            value = mapping(part.payload)
-            evaluation = mapping(value.get("eval"))
-            names = ("task", "model", "run_id", "eval_id")
-            about = {name: evaluation[name] for name in names if text(evaluation.get(name))}
-            if "messages" in value:
-                runs.append(_sample_run(value, part.place, about, diagnostics))
-            runs += [
-                _sample_run(mapping(sample), f"{part.place}#samples[{number}]", about, diagnostics)
-                for number, sample in enumerate(items(value.get("samples")))
-            ]
-            if value.get("status") == "error":
-                words = mapping(value.get("error")).get("message", value.get("error"))
-                diagnostics.note(part.place, "status", f"is error: {words}"[:500])
-        return conversations_of(runs, diagnostics)
+    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+        value = mapping(value)
+        evaluation = mapping(value.get("eval"))
+        names = ("task", "model", "run_id", "eval_id")
+        about = {name: evaluation[name] for name in names if text(evaluation.get(name))}
+        if "messages" in value:
+            yield _sample_run(value, place, about, diagnostics)
+        for number, sample in enumerate(items(value.get("samples"))):
+            yield _sample_run(mapping(sample), f"{place}#samples[{number}]", about, diagnostics)
+        if value.get("status") == "error":
+            words = mapping(value.get("error")).get("message", value.get("error"))
+            diagnostics.note(place, "status", f"is error: {words}"[:500])
 
 
 def _sample_run(
@@ -445,8 +427,8 @@ def _answers(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
             "ts": make.timestamp_of(request.get("timestamp")),
             "latency_ms": seconds * 1000 if isinstance(seconds, int | float) else None,
         }
-        known = {name: value for name, value in fields.items() if value is not None}
-        answers.append({"message": mapping(choice.get("message")), "fields": known, "is_used": False})
+        message = mapping(choice.get("message"))
+        answers.append({"message": message, "fields": make.not_null(fields), "is_used": False})
     return answers
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_eval.errors import InvalidInput
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import EventFields
+from agent_eval.importers.events import EventFields, items, mapping
 from agent_eval.importers.format import Conversation
 from agent_eval.importers.records import RECORD_BYTES
 from agent_eval.storage.files import read_bytes
@@ -187,13 +187,7 @@ class Expectations:
     are (`policy`, `regex_patterns`, ...), and what is neither becomes a label under `metadata.labels`.
     """
 
-    def __init__(self, rows: Mapping[str, Mapping[str, Any]], source: str = "") -> None:
-        self._rows = dict(rows)
-        self._source = source
-        self._unused = set(self._rows)
-
-    @classmethod
-    def read(cls, path: Path) -> Expectations:
+    def __init__(self, path: Path) -> None:
         """Read a file; by its ending, `.csv` or JSON.
 
         Raises:
@@ -201,18 +195,37 @@ class Expectations:
             StorageError: The file cannot be read.
         """
         data = read_bytes(path, max_bytes=RECORD_BYTES)
-        value = _csv_rows(data, path) if path.suffix.lower() == ".csv" else parse(data, source=str(path))
-        if isinstance(value, dict) and isinstance(value.get("cases"), list):
-            value = value["cases"]
-        if isinstance(value, list):
-            return cls(_by_id(value, path), str(path))
-        if not isinstance(value, dict):
-            raise _invalid(path, "is neither an object nor an array")
-        rows = {}
-        for key, expected in value.items():
-            is_row = isinstance(expected, dict) and not _ROW_FIELDS.isdisjoint(expected)
-            rows[key] = expected if is_row else {"expected_output": expected}
-        return cls(rows, str(path))
+        self._source, self._rows = str(path), dict[str, Mapping[str, Any]]()
+        if path.suffix.lower() == ".csv":
+            try:
+                text = data.decode("utf-8-sig")
+                # Spreadsheets of many countries separate columns by semicolons.
+                delimiter = max(",;\t", key=text.partition("\n")[0].count)
+                table = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+                value: Any = [{name: cell for name, cell in row.items() if name and cell} for row in table]
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise self._invalid(f"is not CSV in UTF-8: {error}") from error
+        else:
+            value = parse(data, source=str(path))
+            value = value["cases"] if isinstance(mapping(value).get("cases"), list) else value
+        if isinstance(value, dict):
+            for key, expected in value.items():
+                is_row = isinstance(expected, dict) and not _ROW_FIELDS.isdisjoint(expected)
+                self._rows[key] = expected if is_row else {"expected_output": expected}
+        elif not isinstance(value, list):
+            raise self._invalid("is neither an object nor an array")
+        for number, row in enumerate(map(mapping, items(value)), start=1):
+            own = next((str(row[name]) for name in _ID_NAMES if row.get(name)), None)
+            if own is None:
+                raise self._invalid(f"entry {number} has none of {', '.join(_ID_NAMES)}")
+            if own in self._rows:
+                raise self._invalid(f"entry {number} repeats the id {own!r}")
+            self._rows[own] = row
+        self._unused = set(self._rows)
+
+    def _invalid(self, problem: str) -> InvalidInput:
+        remedy = 'Write {"ID": EXPECTED} as JSON, or a CSV with the columns id and expected_output.'
+        return InvalidInput(f"{self._source}: {problem}", remedy=remedy, file=self._source)
 
     def join(self, case: dict[str, Any], ids: Iterable[str]) -> None:
         """Add what is expected to a case, by the first of its ids that the file has."""
@@ -241,35 +254,3 @@ class Expectations:
         """Report the ids of the file that no case has."""
         for unused in sorted(self._unused):
             diagnostics.lost(self._source, unused, "is expected, but no imported case has this id")
-
-
-def _csv_rows(data: bytes, path: Path) -> list[Any]:
-    try:
-        text = data.decode("utf-8-sig")
-        head = text.partition("\n")[0]
-        # Spreadsheets of many countries separate columns by semicolons.
-        delimiter = max(",;\t", key=head.count)
-        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-        return [{name: value for name, value in row.items() if name and value != ""} for row in rows]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise _invalid(path, f"is not CSV in UTF-8: {error}") from error
-
-
-def _by_id(rows: list[Any], path: Path) -> dict[str, Mapping[str, Any]]:
-    by_id: dict[str, Mapping[str, Any]] = {}
-    for number, row in enumerate(rows):
-        name = next((name for name in _ID_NAMES if isinstance(row, dict) and row.get(name)), None)
-        if name is None:
-            raise _invalid(path, f"entry {number + 1} has none of {', '.join(_ID_NAMES)}")
-        if str(row[name]) in by_id:
-            raise _invalid(path, f"entry {number + 1} repeats the id {str(row[name])!r}")
-        by_id[str(row[name])] = row
-    return by_id
-
-
-def _invalid(path: Path, problem: str) -> InvalidInput:
-    return InvalidInput(
-        f"{path}: {problem}",
-        remedy='Write {"ID": EXPECTED} as JSON, or a CSV with the columns id and expected_output.',
-        file=str(path),
-    )

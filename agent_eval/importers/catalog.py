@@ -136,7 +136,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "mlflow", "agent_eval.importers.telemetry:MLflow"),
     Entry("transcript", "langfuse", "agent_eval.importers.telemetry:Langfuse"),
     Entry("transcript", "claude_code", "agent_eval.importers.claude_code:CLAUDE_CODE"),
-    Entry("transcript", "codex", "agent_eval.importers.codex:CODEX"),
+    Entry("transcript", "codex", "agent_eval.importers.agent_sessions:CODEX"),
     Entry("transcript", "copilot_cli", "agent_eval.importers.agent_sessions:COPILOT_CLI"),
     Entry("transcript", "opencode", "agent_eval.importers.opencode:OPENCODE"),
     Entry("transcript", "swe_agent", "agent_eval.importers.trajectories:SWE_AGENT"),

@@ -93,7 +93,7 @@ def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
         before.pop("usage", None)
     model, reason = text(message.get("model")) or text(line.get("model")), text(message.get("stop_reason"))
     facts = {"usage": usage, "model": model, "stop_reason": reason, "cost_usd": line.get("costUSD")}
-    last.update({name: value for name, value in facts.items() if value is not None})
+    last |= make.not_null(facts)
     if identifier is not None:
         last.setdefault("attributes", {})["gen_ai.response.id"] = identifier
         answers[identifier] = last

@@ -12,7 +12,7 @@ import base64
 import binascii
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -128,6 +128,11 @@ def error_event(error: Any, **fields: Any) -> EventFields:
     return event("agent", "error", error=error, **fields)
 
 
+def last_of_agent(made: Sequence[EventFields]) -> EventFields | None:
+    """Return the last event of the agent, the one that has an answer's tokens and model; None without any."""
+    return next((fields for fields in reversed(made) if fields["actor"] == "agent"), None)
+
+
 def mark(made: Iterable[EventFields], *, agent: str | None = None, ts: str | None = None) -> None:
     """Give the events of the agent its name, and all of them their time, where these are known."""
     for fields in made:
@@ -230,6 +235,11 @@ def _moment(text: str) -> datetime | None:
 def mapping(value: Any) -> Mapping[str, Any]:
     """Return an object as it is, and an empty one for any other value."""
     return value if isinstance(value, dict) else {}
+
+
+def not_null(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not null."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def items(value: Any) -> list[Any]:

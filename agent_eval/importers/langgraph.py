@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,6 +27,7 @@ from agent_eval.importers.span_records import (
     span_fields,
 )
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.vocabulary import first_text
 
 _MODES = frozenset({"values", "updates", "messages", "tasks", "debug", "custom", "checkpoints", "events"})
 _DEBUG = frozenset({"checkpoint", "task", "task_result"})
@@ -39,11 +41,23 @@ class LangGraph(Format):
 
     @override
     def detect(self, value: Any) -> Match | None:
-        if isinstance(value, list):
-            return _detected_list(value)
-        if not isinstance(value, dict) or {"request", "response"} <= set(value):
-            return None  # a request with its answer is a provider's
-        return next((Match(sure, variant) for variant, sure, test in _VARIANTS if test(value)), None)
+        if isinstance(value, dict) and not {"request", "response"} <= set(value):  # which is a provider's
+            return next((Match(sure, variant) for variant, sure, test in _VARIANTS if test(value)), None)
+        if is_messages(value):
+            own = fields_of(value[0]) is not None
+            calls = [mapping(call) for message in value for call in items(mapping(message).get("tool_calls"))]
+            dashed = any("-" in str(mapping(call.get("function")).get("name")) for call in calls)
+            return Match(0.9 if own else (0.5 if dashed else 0.55), "messages")
+        # Otherwise a list is one item of a stream, with what it belongs to or with its mode.
+        size = len(items(value))
+        if size == 2 and is_message(value[0]) and isinstance(value[1], dict):
+            marks = any(str(name).startswith(("langgraph_", "ls_")) for name in value[1])
+            return Match(0.95 if marks else 0.7, "chunk") if "role" not in value[1] else None
+        if size in (2, 3) and isinstance(value[-1], dict | list) and not is_message(value[0]):
+            has_mode = any(isinstance(word, str) and word in _MODES for word in value[:-1])
+            if (has_mode or isinstance(value[0], list)) and self.detect(value[-1]) is not None:
+                return Match(0.8, "item")
+        return None
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
@@ -71,45 +85,22 @@ class LangGraph(Format):
         runs = [payload["value"] for payload, _ in values if payload["variant"] == "run"]
         for payload, _ in values:
             runs += _runs_in(payload["value"]) if payload["variant"] == "runs" else []
-        if runs:
-            return _of_runs(runs, parts[0].place, diagnostics)
-        reader = _StreamReader(diagnostics)
-        for payload, place in values:
-            reader.add(payload["variant"], payload["value"], place)
-        return [reader.conversation()]
-
-
-def _of_runs(
-    runs: Sequence[Mapping[str, Any]], place: str, diagnostics: Diagnostics
-) -> Iterable[Conversation]:
-    """Make a conversation of each thread, and of each trace that is of none."""
-    threads = {_trace_of(run): thread for run in runs if (thread := _thread_of(run))}
-    by_name: dict[str | None, list[Mapping[str, Any]]] = {}
-    for run in runs:
-        by_name.setdefault(threads.get(_trace_of(run)) or _trace_of(run), []).append(run)
-    for name, own in by_name.items():
-        # Chains are steps of the framework that repeat what the runs within them record: they are no spans.
-        flat = [run for outer in own for run in _flat(outer)]
-        by_id = {text(run.get("id")): run for run in flat}
-        spans = [(_span(run, by_id), place) for run in flat]
-        yield Conversation(SpanTree(spans, diagnostics).events(), id=name)
-
-
-def _detected_list(value: list[Any]) -> Match | None:
-    """Recognise a list: messages of one conversation, or one item of a stream with its mode."""
-    if is_messages(value):
-        own = fields_of(value[0]) is not None
-        calls = [mapping(call) for message in value for call in items(mapping(message).get("tool_calls"))]
-        dashed = any("-" in str(mapping(call.get("function")).get("name")) for call in calls)
-        return Match(0.9 if own else (0.5 if dashed else 0.55), "messages")
-    if len(value) == 2 and is_message(value[0]) and isinstance(value[1], dict):
-        marks = any(str(name).startswith(("langgraph_", "ls_")) for name in value[1])
-        return Match(0.95 if marks else 0.7, "chunk") if "role" not in value[1] else None
-    if len(value) in (2, 3) and isinstance(value[-1], dict | list) and not is_message(value[0]):
-        head = value[:-1]
-        if any(isinstance(word, str) and word in _MODES for word in head) or isinstance(head[0], list):
-            return Match(0.8, "item") if LangGraph().detect(value[-1]) is not None else None
-    return None
+        if not runs:
+            reader = _StreamReader(diagnostics)
+            for payload, place in values:
+                reader.add(payload["variant"], payload["value"], place)
+            return [reader.conversation()]
+        # Each thread is a conversation, and each trace that is of none.
+        threads = {_trace_of(run): thread for run in runs if (thread := _thread_of(run))}
+        by_name = defaultdict[str | None, list[Mapping[str, Any]]](list)
+        for run in runs:
+            by_name[threads.get(_trace_of(run)) or _trace_of(run)] += _flat(run)
+        conversations = []
+        for name, own in by_name.items():
+            by_id = {text(run.get("id")): run for run in own}
+            spans = [(_span(run, by_id), parts[0].place) for run in own]
+            conversations.append(Conversation(SpanTree(spans, diagnostics).events(), id=name))
+        return conversations
 
 
 def _is_update(value: Mapping[str, Any]) -> bool:
@@ -304,7 +295,7 @@ def _runs_in(value: Any) -> list[Mapping[str, Any]]:
 def _thread_of(run: Mapping[str, Any]) -> str | None:
     """Return the thread that a run belongs to, by its metadata."""
     metadata = mapping(mapping(run.get("extra")).get("metadata"))
-    return next((text(metadata.get(name)) for name in _THREADS if text(metadata.get(name))), None)
+    return first_text(metadata, _THREADS)
 
 
 def _trace_of(run: Mapping[str, Any]) -> str | None:
@@ -318,6 +309,7 @@ def _flat(run: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _span(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> SpanFields:
+    # Chains are steps of the framework that repeat what the runs within them record: they are of no kind.
     kind = _KINDS.get(str(run.get("run_type")))
     inputs, outputs = mapping(run.get("inputs")), run.get("outputs")
     attributes: dict[str, Any] = {SESSION: _thread_of(run)}

@@ -31,6 +31,7 @@ from agent_eval.importers.vocabulary import (
     first_text,
     holds_results,
     kind_of,
+    kinds_in,
     snake,
 )
 
@@ -210,7 +211,7 @@ class MessageReader:
         return [speaker(content, attributes=notes) if notes else speaker(content)]
 
     def _unknown(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
-        kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
+        kinds = {kind.word for kind in kinds_in(block)}
         stated = next((block[name] for name in KINDS if isinstance(block.get(name), str)), None)
         named = sorted(
             name
@@ -280,7 +281,7 @@ def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:
 
 def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] | None:
     """Read a block that is a call, a result, both in one, or a thought; None if it is none of these."""
-    kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
+    kinds = kinds_in(block)
     word = kinds[0].word if kinds else ""
     if word in _THINKING or "reasoningContent" in block:
         inner = mapping(block.get("reasoningContent", block))
@@ -324,7 +325,7 @@ def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     function = block.get("function")
     if type(function) is dict and len(function) == 2 and block.keys() == _PLAIN_CALL:
         return [make.tool_call(text(function.get("name")), function.get("arguments"), text(block["id"]))]
-    kinds = [kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)]
+    kinds = [kind.word for kind in kinds_in(block)]
     call: Mapping[str, Any] = block
     names: list[str | None] = []
     own: str | None = None
@@ -443,7 +444,7 @@ def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent:
     about = [fields, *(mapping(fields[name]) for name in _ABOUT if name in fields)]
     moments = (make.timestamp_of(each.get(name)) for each in about for name in _TIMES)
     moment = next(filter(None, moments), None)
-    last = next((made for made in reversed(events) if made["actor"] == "agent"), None)
+    last = make.last_of_agent(events)
     if is_agent:
         facts = {
             name: next((value for each in about if (value := first_text(each, words))), None)
@@ -456,7 +457,7 @@ def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent:
         places = (fields, mapping(fields.get("metrics")))
         costs = [each.get(name) for each in places for name in ("cost", "cost_usd")]
         amounts = {"usage": usage, "cost_usd": next(filter(make.is_amount, costs), None)}
-        known = {name: value for name, value in {**facts, **amounts}.items() if value is not None}
+        known = make.not_null(facts | amounts)
         if last is None and known and not events and not set(known) <= {"agent_name"}:
             last = make.agent_message(None)
             events.append(last)
@@ -493,7 +494,7 @@ def _spoken(block: Any) -> dict[str, Any] | None:
         return {"type": "text", "text": block}
     if not isinstance(block, dict):
         return None
-    word = next((kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)), "")
+    word = next((kind.word for kind in kinds_in(block)), "")
     if word in _TEXTS or (word == _RETRY and not block.get("tool_name")):
         for name in ("text", "content"):
             stated = block.get(name)

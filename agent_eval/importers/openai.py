@@ -12,13 +12,7 @@ from agent_eval.importers.dialogue import Message, Turn, message_of
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
-from agent_eval.importers.provider_format import (
-    Exchange,
-    ProviderFormat,
-    exchange_of,
-    last_of_agent,
-    with_own_request,
-)
+from agent_eval.importers.provider_format import Exchange, ProviderFormat, exchange_of, with_own_request
 from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.streams import EventStream, completion_of, first_event, is_event_stream, response_of
 
@@ -111,7 +105,7 @@ class OpenAI(ProviderFormat):
             for choice in map(mapping, items(body.get("choices")) or ([single] if "done" in body else [])):
                 message = {"role": "assistant", **mapping(choice.get("message"))}
                 events = reader.events(message, "choices.message") or [make.agent_message(None)]
-                last = last_of_agent(events)
+                last = make.last_of_agent(events) or events[-1]
                 if (reason := text(choice.get("finish_reason"))) is not None:
                     last.setdefault("stop_reason", reason)
                 if reason == "content_filter" and mapping(choice.get("content_filter_results")):

@@ -13,16 +13,7 @@ from typing_extensions import override
 from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import DialogueFormat, Message, Turn, message_of
-from agent_eval.importers.events import (
-    EventFields,
-    arguments_of,
-    is_amount,
-    items,
-    mapping,
-    text,
-    text_or_none,
-    usage_in,
-)
+from agent_eval.importers.events import arguments_of, is_amount, items, mapping, text, text_or_none, usage_in
 from agent_eval.importers.known_fields import report_unknown_in
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
@@ -220,11 +211,8 @@ def settings_of(request: Mapping[str, Any]) -> dict[str, Any]:
 def tool_name(tool: Any) -> str | None:
     """Return the name of a tool that a request declares; a hosted one has its type as name."""
     fields = mapping(tool)
-    return (
-        text(fields.get("name"))
-        or text(mapping(fields.get("function")).get("name"))
-        or text(fields.get("type"))
-    )
+    function = mapping(fields.get("function"))
+    return text(fields.get("name")) or text(function.get("name")) or text(fields.get("type"))
 
 
 _OF_AN_EXCHANGE = frozenset(
@@ -367,12 +355,9 @@ class ProviderFormat(DialogueFormat):
         """Add what an answer says of itself: its time, its id, its model, its tokens."""
         body = mapping(exchange.response)
         moment = next((ts for name in _TIMES if (ts := make.timestamp_of(body.get(name)))), None)
-        own = next(
-            (text(body.get(name)) for name in ("id", "responseId", "response_id") if name in body), None
-        )
-        attributes = {"gen_ai.response.id": own} if own else {}
-        if (provider := self._provider_at(exchange.url)) is not None:
-            attributes["gen_ai.provider.name"] = provider
+        own = next((text(body[name]) for name in ("id", "responseId", "response_id") if name in body), None)
+        provider = self._provider_at(exchange.url)
+        attributes = make.not_null({"gen_ai.response.id": own, "gen_ai.provider.name": provider})
         model, reason = self.model(exchange), self.stop_reason(body)
         for answer in answers:
             for fields in answer.events:
@@ -380,18 +365,19 @@ class ProviderFormat(DialogueFormat):
                     fields["ts"] = moment
                 if attributes:
                     fields["attributes"] = {**fields.get("attributes", {}), **attributes}
-            last = last_of_agent(answer.events)
+            last = make.last_of_agent(answer.events) or answer.events[-1]
             if model is not None:
                 last["model"] = model
             if reason is not None:
                 last.setdefault("stop_reason", reason)
             answer.id = answer.id or self._id_of(body)
+        last = make.last_of_agent(answers[0].events) or answers[0].events[-1]
         stated = body.get("usage", body.get("usageMetadata", body.get("usage_metadata")))
         stated = body if stated is None and "eval_count" in body else stated  # Ollama's
         if usage := usage_in(stated):
-            last_of_agent(answers[0].events)["usage"] = usage
+            last["usage"] = usage
         if make.is_amount(cost := mapping(stated).get("cost")):  # OpenRouter's
-            last_of_agent(answers[0].events)["cost_usd"] = cost
+            last["cost_usd"] = cost
 
     def _provider_at(self, url: str) -> str | None:
         """Return who answered, for others who speak the protocol; None for the provider and unknown ones."""
@@ -419,8 +405,3 @@ class ProviderFormat(DialogueFormat):
         elif exchange.response is None:
             turn.id = next(iter(record_ids(request)), None)
         turn.aliases = record_ids(record) if record.get("type") != "message" else ()
-
-
-def last_of_agent(events: Sequence[EventFields]) -> EventFields:
-    """Return the last event of the agent, or the last of all: the one that has tokens and model."""
-    return next((fields for fields in reversed(events) if fields["actor"] == "agent"), events[-1])

@@ -59,10 +59,6 @@ class Session:
         self.events += made
         return list(made)
 
-    def last_of_agent(self) -> EventFields | None:
-        """Return the last event of the agent."""
-        return next((fields for fields in reversed(self.events) if fields["actor"] == "agent"), None)
-
     def use(self, usage: Any, *, cost: Any = None, model: str | None = None) -> None:
         """Add tokens and cost that are stated apart from any answer, unless they are zero."""
         tokens = usage_in(usage)

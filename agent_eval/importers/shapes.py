@@ -32,6 +32,7 @@ from agent_eval.importers.vocabulary import (
     first_text,
     holds_results,
     kind_of,
+    kinds_in,
     plain,
 )
 
@@ -294,7 +295,7 @@ class _Search:
             return True
         if key in ("content", "parts", "blocks") and "role" in (above or ()):
             return str(above["role"]) in AGENTS
-        kinds = [kind_of(above[name]) for name in KINDS if isinstance(above.get(name), str)] if above else []
+        kinds = kinds_in(above) if above else []
         return any(kind.word == "function" or (kind.is_call and not kind.is_result) for kind in kinds)
 
     def _results(
@@ -552,7 +553,7 @@ def _text_of_block(block: Any) -> str | None:
     text = block.get("text")
     if isinstance(text, dict):
         text = text.get("value")
-    kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
+    kinds = {kind.word for kind in kinds_in(block)}
     if text is None and kinds <= {"text"}:
         text = block.get("content")
     return text if isinstance(text, str) and not text.startswith(_SHOWN_CALL) else None

@@ -455,7 +455,14 @@ def indexed(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
     tree: dict[str, Any] = {}
     for name, value in _flat(attributes.get(prefix[:-1]), prefix) or attributes.items():
         if name.startswith(prefix):
-            _put(tree, name[len(prefix) :].split("."), value)
+            *steps, last = name[len(prefix) :].split(".")
+            inner = tree
+            for step in steps:
+                inner = inner.setdefault(step, {})
+                if not isinstance(inner, dict):
+                    break
+            else:
+                inner.setdefault(last, value)
     return items(_as_arrays(tree)) if tree else []
 
 
@@ -466,15 +473,6 @@ def _flat(value: Any, prefix: str) -> list[tuple[str, Any]]:
     for name, stated in inner:
         pairs += _flat(stated, f"{prefix}{name}.") or [(f"{prefix}{name}", stated)]
     return pairs
-
-
-def _put(tree: dict[str, Any], steps: list[str], value: Any) -> None:
-    for step in steps[:-1]:
-        inner = tree.setdefault(step, {})
-        if not isinstance(inner, dict):
-            return
-        tree = inner
-    tree.setdefault(steps[-1], value)
 
 
 def _as_arrays(tree: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.events import items, mapping, seconds_of, text, usage_in
+from agent_eval.importers.events import items, mapping, not_null, seconds_of, text, usage_in
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
@@ -391,7 +391,7 @@ def span_fields(
         "name": str(name or ""),
         "start": None if start is None else round(start * 1e6) * 1000,
         "end": None if end is None else round(end * 1e6) * 1000,
-        "attributes": {key: value for key, value in attributes.items() if value is not None},
+        "attributes": not_null(attributes),
         "problem": None if words in (None, "") else str(words),
         "events": [],
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.events import arguments_of, items, mapping, text
+from agent_eval.importers.events import arguments_of, items, mapping, not_null, text
 from agent_eval.importers.records import LIMITS
 from agent_eval.storage.json import parse
 
@@ -185,9 +185,8 @@ def anthropic_message_of(stream: EventStream) -> tuple[dict[str, Any], bool]:
                 block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
         elif kind == "message_delta":
             # Its usage is cumulative, so it replaces what was stated before.
-            stated = {name: value for name, value in mapping(data.get("delta")).items() if value is not None}
-            usage = {name: value for name, value in mapping(data.get("usage")).items() if value is not None}
-            message |= stated | {"usage": {**mapping(message.get("usage")), **usage}}
+            usage = {**mapping(message.get("usage")), **not_null(mapping(data.get("usage")))}
+            message |= not_null(mapping(data.get("delta"))) | {"usage": usage}
         elif kind == "error":
             message["error"] = data.get("error")
             whole = True
@@ -228,7 +227,7 @@ def gemini_answer_of(chunks: Sequence[Any]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     candidates: dict[int, dict[str, Any]] = {}
     for chunk in map(mapping, chunks):
-        body.update({name: value for name, value in chunk.items() if value is not None})
+        body |= not_null(chunk)
         for candidate in map(mapping, items(chunk.get("candidates"))):
             empty: dict[str, Any] = {"content": {"role": "model", "parts": []}}
             made = candidates.setdefault(place_of(candidate.get("index"), 0), empty)
@@ -291,7 +290,7 @@ def ui_message_of(stream: EventStream) -> tuple[dict[str, Any], dict[str, Any]]:
         elif kind.startswith("tool-output-") and ("call", own) in parts:
             parts["call", own] |= {"state": kind.removeprefix("tool-")}
             named = {"output": data.get("output", data.get("result")), "errorText": data.get("errorText")}
-            parts["call", own] |= {name: value for name, value in named.items() if value is not None}
+            parts["call", own] |= not_null(named)
         elif kind == "file":
             parts[kind, len(parts)] = {"mediaType": data.get("mimeType"), **data}
         elif kind == "error":

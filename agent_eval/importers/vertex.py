@@ -19,7 +19,6 @@ from agent_eval.importers.provider_format import (
     Exchange,
     ProviderFormat,
     exchange_of,
-    last_of_agent,
     settings_of,
     with_own_request,
 )
@@ -90,15 +89,15 @@ def _step_events(
     answer = mapping(log.get("model_response"))
     usage = usage_in(field(step, "usageMetadata") or field(answer, "usageMetadata"))
     stated = {"code": field(step, "errorCode"), "message": field(step, "errorMessage")}
-    if error := {name: value for name, value in stated.items() if value is not None}:
+    if error := make.not_null(stated):
         events.append(make.error_event(error))
     if usage is not None and not any(fields["actor"] == "agent" for fields in events):
         events.append(make.agent_message(None))
-    last = next((fields for fields in reversed(events) if fields["actor"] == "agent"), None)
+    last = make.last_of_agent(events)
     model = text(field(step, "modelVersion")) or text(field(answer, "modelVersion"))
     facts = {"usage": usage, "model": model, "stop_reason": text(field(step, "finishReason"))}
     if last is not None:
-        last |= {name: value for name, value in facts.items() if value is not None}
+        last |= make.not_null(facts)
     # What an event changes beside what it says: the state, and which agent goes on.
     for actions in (mapping(step.get("actions")), mapping(step.get("options"))):
         delta = next((actions[name] for name in _STATE_NAMES if actions.get(name)), None)
@@ -274,7 +273,7 @@ def _candidate(candidate: Mapping[str, Any], reader: MessageReader) -> Message:
         attributes = {"gemini.finish_message": message} if message else None
         events.append(make.agent_message(None, block_reason=blocked, attributes=attributes))
     if reason is not None:
-        last_of_agent(events)["stop_reason"] = reason
+        (make.last_of_agent(events) or events[-1])["stop_reason"] = reason
     searched = _grounding_events(field(candidate, "groundingMetadata"))
     answer = message_of(events)
     # A history does not repeat what grounded an answer, so these events have no key.

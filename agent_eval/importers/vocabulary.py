@@ -91,12 +91,16 @@ def kind_of(stated: str) -> Kind:
     return Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))
 
 
+def kinds_in(fields: Mapping[str, Any]) -> list[Kind]:
+    """Return what an object says that it is, in each field that may say so."""
+    return [kind_of(fields[name]) for name in KINDS if isinstance(fields.get(name), str)]
+
+
 def holds_results(content: Any) -> bool:
     """Whether a list has a block that is the result of a tool."""
     blocks = content if isinstance(content, list) else ()
     return any(
-        not RESULTS_INSIDE.isdisjoint(block)
-        or any(kind_of(block[name]).is_result for name in KINDS if isinstance(block.get(name), str))
+        not RESULTS_INSIDE.isdisjoint(block) or any(kind.is_result for kind in kinds_in(block))
         for block in blocks
         if isinstance(block, dict)
     )

@@ -197,7 +197,7 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
 
 
 def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor) -> Imported:
-    expectations = None if request.expect is None else Expectations.read(request.expect)
+    expectations = None if request.expect is None else Expectations(request.expect)
     if request.format != AUTO:
         family = family_of(request.format, request.family)
     else:

@@ -99,14 +99,13 @@ def suite_paths(patterns: Sequence[str]) -> list[Path]:
         else:
             remedy = "Correct it, or `suites` of agent-eval.yml; paths are relative to the working directory."
             raise UsageError(f"No suite matches {pattern!r}.", remedy=remedy, field="suite")
-    paths = list(named)
-    if len(paths) > MAX_SUITES:
+    if len(named) > MAX_SUITES:
         raise UsageError(
-            f"`suite` names {len(paths)} files, more than {MAX_SUITES}.",
+            f"`suite` names {len(named)} files, more than {MAX_SUITES}.",
             remedy="Narrow the globs.",
             field="suite",
         )
-    return paths
+    return list(named)
 
 
 def _is_glob(pattern: str) -> bool:

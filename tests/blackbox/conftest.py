@@ -1,7 +1,5 @@
 """The installed program, built once for all workers, and the places in which rows begin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """agent-eval as a stranger has it: the wheel of this checkout, where the checkout is not on the path."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

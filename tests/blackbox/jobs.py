@@ -3,8 +3,6 @@
 The platforms, their runners and the APIs on localhost are those of the end-to-end tests.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -26,8 +26,6 @@ JSON (JSON Lines are a list; `at: ''` is the whole), and asks for one of
 or says `exists: path` or `missing: path`, where a path may be a glob.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Services on localhost that rows talk to, and the flags by which a command is pointed at them."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A run that is killed goes on where it stopped: what was finished is neither lost nor done again."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """The job on each platform: main's first run, a change that breaks nothing, one that breaks all cases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

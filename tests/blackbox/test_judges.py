@@ -1,7 +1,5 @@
 """Each judge of the catalog passes what it should and nothing else; a judge without a row fails the test."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Every row of promises holds for the installed program."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import defaultdict

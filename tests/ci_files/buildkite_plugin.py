@@ -1,7 +1,5 @@
 """Buildkite's plugin: a folder with `plugin.yml` and hooks, as Buildkite finds it in a repository."""
 
-from __future__ import annotations
-
 from agent_eval.config.options import LISTED, Option
 from tests.ci_files.rows import IMAGE, NAMES_VARIABLES, as_yaml, inputs_on
 

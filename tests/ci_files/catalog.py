@@ -1,7 +1,5 @@
 """Every generated file, by its path in the repository."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.ci_files import starters

@@ -1,7 +1,5 @@
 """CircleCI's orb: its source as one file, to be packed and published, or pasted under `orbs`."""
 
-from __future__ import annotations
-
 from agent_eval.config.options import Option
 from tests.ci_files.rows import IMAGE, as_yaml, inputs_on
 from tests.ci_files.starters import CIRCLECI_DOCKER

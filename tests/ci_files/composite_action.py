@@ -1,7 +1,5 @@
 """The composite variant of the action, for agents that need the job's own Python."""
 
-from __future__ import annotations
-
 from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from tests.ci_files.rows import as_yaml

@@ -1,7 +1,5 @@
 """GitLab's CI/CD component: one job, each input of `agent-eval ci` an input of the component."""
 
-from __future__ import annotations
-
 from agent_eval.config.options import Option
 from tests.ci_files.rows import IMAGE, as_yaml, inputs_on
 from tests.ci_files.starters import GITLAB_RULES, GITLAB_SCRIPT, GITLAB_TAIL

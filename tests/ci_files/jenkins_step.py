@@ -1,7 +1,5 @@
 """Jenkins' shared-library step `agentEval`."""
 
-from __future__ import annotations
-
 from textwrap import wrap
 
 from tests.ci_files.rows import IMAGE, inputs_on, variable

@@ -1,7 +1,5 @@
 """What the files for CI platforms say about inputs, from the table that action.yml is made from."""
 
-from __future__ import annotations
-
 import json
 
 import yaml

@@ -1,7 +1,5 @@
 """The short files of `ci-templates`, which `init` writes: with the image, and with the job's own Python."""
 
-from __future__ import annotations
-
 from textwrap import wrap
 
 from tests.ci_files.rows import IMAGE, first_inputs, variable

@@ -1,7 +1,5 @@
 """The image is built once; where it cannot be built its tests are skipped, but never on CI."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

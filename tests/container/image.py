@@ -4,8 +4,6 @@ buildah with chroot isolation takes the place of docker, and a Debian made by de
 Downloads (the base and the wheels of the lock) are kept between runs in a cache outside the project.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

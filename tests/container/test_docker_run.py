@@ -1,7 +1,5 @@
 """The image under `docker run`: any user, nothing writable, no network, no capabilities; and its guide."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

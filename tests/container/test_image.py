@@ -1,7 +1,5 @@
 """The image that GitHub builds and runs: what is in it, and the main job inside it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

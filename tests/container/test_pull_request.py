@@ -1,7 +1,5 @@
 """The main job inside the image, against a localhost GitHub: a pull request is held to what main left."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each package of the image's locks has a wheel with a locked hash on both platforms; nothing is compiled."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """action.yml, the table of inputs and outputs, the entrypoint and the Dockerfile belong together."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -4,8 +4,6 @@ Only `storage` opens files for writing: atomic writes, redaction and limits live
 own folder names it, so that a further platform needs no change elsewhere.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
@@ -180,7 +178,7 @@ def test_a_call_that_writes_is_found():
 
 
 PLATFORMS = "ci/platforms/"
-SHARED = {"base", "catalog", "rest", "spec"}
+SHARED = {"base", "catalog", "spec"}
 """Modules of the folder of platforms that belong to none of them."""
 
 NAMES = re.compile(

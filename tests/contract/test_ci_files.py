@@ -1,7 +1,5 @@
 """The files for CI platforms are what the table of inputs says."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What teams include instead of pasting it: Buildkite's plugin and CircleCI's orb, run as they stand."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Buildkite's pipeline in shards: the step that writes the others, each shard, and the decision on all."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

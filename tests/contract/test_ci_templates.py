@@ -4,8 +4,6 @@ The shell of a template is taken out of its file and run in a repository with a 
 whole is run by gitlab-ci-local in `tests/real/test_gitlab_template.py`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

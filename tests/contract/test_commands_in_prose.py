@@ -4,8 +4,6 @@ The shell blocks of a page are run by `tests/e2e/test_docs_commands.py`. Command
 indented block and in a block of another language are held against the command line here.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The wheel that `pip install` gets is the whole package, and nothing but the package."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Docstrings are true, and names can be searched for."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import importlib

@@ -1,7 +1,5 @@
 """A sample of combinations has each value, or each pair of values; the others run at night."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

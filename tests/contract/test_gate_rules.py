@@ -1,7 +1,5 @@
 """Every limit of the gate is applied, can be set everywhere, and is shown everywhere."""
 
-from __future__ import annotations
-
 import os
 import re
 from fractions import Fraction

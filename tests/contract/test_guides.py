@@ -1,7 +1,5 @@
 """The guides name every judge, every key and every field there is, and their examples and lines are right."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

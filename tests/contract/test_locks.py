@@ -1,7 +1,5 @@
 """The locks fit pyproject.toml, carry hashes, and name no place to download from."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

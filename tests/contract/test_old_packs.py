@@ -5,8 +5,6 @@ through the command line, so that no move of a module touches it. What is expect
 UPDATE_GOLDEN=1 accepts what there is now.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """A function takes at most six parameters, or its docstring says why it takes more."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The descriptions of platforms' APIs are valid, name their source and licence, and refuse wrong requests."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

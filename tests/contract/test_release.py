@@ -1,7 +1,5 @@
 """A release states one version, names its image by a verified digest, and moves no tag that it must not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The committed JSON Schemas, the contracts and the bulk-reading rows say the same thing."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The documentation as a site: built without a warning, complete, and readable without a network."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

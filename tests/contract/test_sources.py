@@ -1,7 +1,5 @@
 """What every committed file keeps to: the project speaks to strangers, on any machine."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Secrets that everything repeats, each as programs write it, and the search for them in what was left."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

@@ -3,8 +3,6 @@
 And repositories whose main was evaluated before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path

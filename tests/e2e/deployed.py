@@ -1,7 +1,5 @@
 """An agent behind an address."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a run is given, and what it leaves: a suite, trajectories, a journal, processes."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

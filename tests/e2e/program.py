@@ -1,7 +1,5 @@
 """Run the real command line as a process."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import io

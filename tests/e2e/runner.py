@@ -1,7 +1,5 @@
 """A simulated GitHub runner: workspace, event, environment, and the files a step writes to."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The answer that a case expects is checked, or every report says that it was not: `run`, `gate` and `ci`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bad input through the real command line: one clear error, exit 2 or 4, nothing half-written."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -16,10 +14,8 @@ from tests.e2e.program import REPOSITORY, Ended, agent_eval, tree
 GOOD = REPOSITORY / "examples" / "suite_good.json"
 BAD = REPOSITORY / "examples" / "suite_bad.json"
 
-CASE: dict[str, Any] = {
-    "case_id": "one",
-    "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "hello"}],
-}
+SAID = {"idx": 0, "actor": "agent", "type": "message", "output": "hello"}
+CASE: dict[str, Any] = {"case_id": "one", "trace": [SAID]}
 
 
 def suite(*cases: dict[str, Any], **fields: Any) -> bytes:
@@ -49,8 +45,7 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     ),
     "not UTF-8": ("s.json", suite(CASE).replace(b"hello", b"\xff\xfe"), ("UTF-8",)),
     "a misspelt rule": (
-        "s.json",
-        suite({**CASE, "policy": {"forbiden_tools": ["pay"]}}),
+        "s.json", suite({**CASE, "policy": {"forbiden_tools": ["pay"]}}),
         ("one", "policy.forbiden_tools", "Did you mean forbidden_tools?"),
     ),
     "a blank text to look for": (
@@ -59,8 +54,7 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "a version from the future": ("s.json", suite(CASE, schema_version="9.0.0"), ("9.0.0",)),
     "invalid regex": ("s.json", suite({**CASE, "regex_patterns": ["("]}), ("one", "regex_patterns")),
     "invalid schema of arguments": (
-        "s.json",
-        suite({**CASE, "tool_contracts": {"t": {"args_schema": {"type": 7}}}}),
+        "s.json", suite({**CASE, "tool_contracts": {"t": {"args_schema": {"type": 7}}}}),
         ("one", "args_schema"),
     ),
     "duplicate case id": ("s.json", suite(CASE, {**CASE, "input": 1}), ("one", "cases[0]", "cases[1]")),
@@ -113,23 +107,17 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("packs")
     for layout in ("files", "compact"):
         for name, source in (("baseline", GOOD), ("candidate", BAD)):
-            out = f"{layout}/{name}"
-            agent_eval(
-                *("run", "--format", "json", "--suite", source, "--out", out),
-                *("--set", f"evidence.layout={layout}"),
-                cwd=here,
-            ).json()
-        agent_eval(
-            *("compare", "--format", "json", "--baseline", f"{layout}/baseline"),
-            *("--candidate", f"{layout}/candidate"),
-            cwd=here,
-        ).json()
+            made = ("--out", f"{layout}/{name}", "--set", f"evidence.layout={layout}")
+            agent_eval("run", "--format", "json", "--suite", source, *made, cwd=here).json()
+        both = ("--baseline", f"{layout}/baseline", "--candidate", f"{layout}/candidate")
+        agent_eval("compare", "--format", "json", *both, cwd=here).json()
     return here
 
 
 RUN, JUDGES = ("run", "--suite", GOOD, "--out", "out"), ("--judge-config", "judges.json")
 COMPARE = ("compare", "--candidate", "packs/candidate", "--out", "d.json", "--baseline")
-GATE = ("gate", "--compare", "packs/candidate/compare/baseline_delta.json", "--out", "d.json")
+PACKED = "packs/candidate/compare/baseline_delta.json"
+DECIDE = ("gate", "--compare", PACKED, "--out", "d.json", "--config", "gate.json")
 LITERAL = ("gate", "--compare", "delta.json", "--min-pass-rate", "0")
 WRONG: dict[str, tuple[dict[str, str], tuple[str | Path, ...], tuple[str, ...]]] = {
     "a misspelt judge": ({}, (*RUN, "--judge", "polcy"), ("polcy", "policy")),
@@ -139,22 +127,16 @@ WRONG: dict[str, tuple[dict[str, str], tuple[str | Path, ...], tuple[str, ...]]]
     "an empty configuration": ({"judges.json": ""}, (*RUN, *JUDGES), ("empty", "judges.json")),
     "of no judge": ({"judges.json": '{"polcy": {}}'}, (*RUN, *JUDGES), ("polcy", "policy", "judges.json")),
     "with a misspelt key": (
-        *({"judges.json": '{"policy": {"hrad": true}}'}, (*RUN, *JUDGES)),
-        ("hrad", "hard", "judges.json"),
+        {"judges.json": '{"policy": {"hrad": true}}'}, (*RUN, *JUDGES), ("hrad", "hard", "judges.json"),
     ),
     "a pack that is missing": ({}, (*COMPARE, "missing"), ("missing",)),
     "a pack that is no archive": ({"zip": "PK\x03\x04 but not really"}, (*COMPARE, "zip"), ("zip",)),
-    "a policy that is cut": ({"gate.json": "{"}, (*GATE, "--config", "gate.json"), ("line 2",)),
-    "a misspelt rule": (
-        *({"gate.json": '{"min_pass_rat": 1}'}, (*GATE, "--config", "gate.json"), ("min_pass_rat",)),
-    ),
-    "half a case": (
-        *({"gate.json": '{"max_regressed_cases": 0.5}'}, (*GATE, "--config", "gate.json")),
-        ("max_regressed_cases",),
-    ),
+    "a policy that is cut": ({"gate.json": "{"}, DECIDE, ("line 2",)),
+    "a misspelt rule": ({"gate.json": '{"min_pass_rat": 1}'}, DECIDE, ("min_pass_rat",)),
+    "half a case": ({"gate.json": '{"max_regressed_cases": 0.5}'}, DECIDE, ("max_regressed_cases",)),
     "a comparison that is missing": ({}, LITERAL, ("delta.json",)),
     "a comparison that is none": ({"delta.json": "{}"}, LITERAL, ("comparison", "delta.json")),
-}
+}  # fmt: skip
 """By what is wrong: files beside two packs, the command line, and words of the error."""
 
 
@@ -191,8 +173,7 @@ def add(pack: Path) -> str:
 
 
 def link(pack: Path) -> str:
-    victim = pack / "run" / "config.json"
-    elsewhere = pack.parent / "config.json"
+    victim, elsewhere = pack / "run" / "config.json", pack.parent / "config.json"
     victim.rename(elsewhere)
     victim.symlink_to(elsewhere)
     return "run/config.json"
@@ -239,10 +220,8 @@ def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
     shutil.copytree(packs / layout / "candidate", tmp_path / "candidate")
     tamper(tmp_path / "candidate")
     before = tree(tmp_path)
-    arguments = {
-        "gate": ("gate", "--max-regressed-cases", "9", "--out", "decision.json"),
-        "report": ("report", "markdown", "--out", "report.md"),
-    }[command]
+    decide, report = ("gate", "--max-regressed-cases", "9"), ("report", "markdown")
+    arguments = (*(decide if command == "gate" else report), "--out", "written")
     ended = agent_eval(*arguments, "--compare", "candidate/compare/baseline_delta.json", cwd=tmp_path)
     assert refused(ended)["code"] == "invalid_pack"
     assert tree(tmp_path) == before
@@ -292,13 +271,12 @@ def test_a_full_disk_while_comparing_into_a_pack_leaves_the_pack_whole(packs: Pa
 def writing(command: str, packs: Path, out: Path) -> tuple[str | Path, ...]:
     """A command line that writes to `out`."""
     compare = packs / "candidate/compare/baseline_delta.json"
+    sides = ("--baseline", packs / "baseline", "--candidate", packs / "candidate")
     return {
         "run": ("run", "--suite", GOOD, "--out", out),
         "init": ("init", "--force", "--out", out),
         "expand": ("pack", "expand", "--run", packs / "candidate", "--out", out),
-        "compare": (
-            *("compare", "--baseline", packs / "baseline", "--candidate", packs / "candidate", "--out", out),
-        ),
+        "compare": ("compare", *sides, "--out", out),
         "gate": ("gate", "--compare", compare, "--min-pass-rate", "0", "--out", out),
         "report": ("report", "markdown", "--compare", compare, "--out", out),
         "migrate": ("schema", "migrate", "--input", GOOD, "--output", out.with_suffix(".json")),

@@ -5,8 +5,6 @@ judges and answers of models repeat all of them, encoded in several ways. Then e
 every comment and every body of a request to the platform is decoded as a reader might, and searched.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

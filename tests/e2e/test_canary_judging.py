@@ -4,8 +4,6 @@ The model of the judge and the agent are asked about a case as it is: their requ
 else is searched: files, what was printed, and what a collector of telemetry was sent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,20 +64,15 @@ def judged_case(name: str) -> dict[str, Any]:
 
 
 def model_of(server: FakeOpenAi) -> tuple[str, ...]:
-    return (
-        *("--provider", "openai", "--set", "judge_model.model=small"),
-        *("--set", f"judge_model.base_url={server.base_url}"),
-    )
+    address = f"judge_model.base_url={server.base_url}"
+    return ("--provider", "openai", "--set", "judge_model.model=small", "--set", address)
 
 
 def write_labels(place: Path) -> None:
-    labels = [
-        {"case_id": name, "criterion": POLITE, "human": "passed", "by": "ann", "note": EVERYTHING}
-        for name in ("a", "b")
-    ]
-    (place / "labels.json").write_text(
-        json.dumps({"kind": "judge_labels", "drawn": "random", "labels": labels})
-    )
+    said = {"criterion": POLITE, "human": "passed", "by": "ann", "note": EVERYTHING}
+    labels = [{"case_id": name, **said} for name in ("a", "b")]
+    content = {"kind": "judge_labels", "drawn": "random", "labels": labels}
+    (place / "labels.json").write_text(json.dumps(content))
 
 
 @WHOLE_JOB
@@ -92,9 +85,8 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         session(*judge, "--out", "first", "--cassette", "kept.json", *model, "--format", "text")
         asked = len(server.requests)
         session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model)
-        session(
-            *judge, "--out", "votes", "--set", "judge_model.votes=3", *model, "--verbose", "--format", "text"
-        )
+        three = ("--set", "judge_model.votes=3", "--verbose", "--format", "text")
+        session(*judge, "--out", "votes", *three, *model)
         session("rejudge", "--run", "votes", "--out", "reused", "--judge", "llm", *model)
         assert asked == 2, "both cases ask the same: each criterion is asked once"
         assert server.authorizations[0] == f"Bearer {CANARIES['DEPLOY_KEY']}"
@@ -106,54 +98,38 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         with FakeOpenAi(step) as server:
             session(*judge, "--out", out, "--cassette", f"{out}.kept.json", *model_of(server))
     session("replay", "--run", "first", "--out", "replay.json", "--judge", "llm")
-    agreed = session(
-        "judge-agreement", "labels.json", "--run", "first", "--out", "agreed.json", "--format", "json"
-    )
+    agreement = ("judge-agreement", "labels.json", "--run", "first")
+    agreed = session(*agreement, "--out", "agreed.json", "--format", "json")
     assert agreed.json()["criteria"][0]["disagreements"]
-    session("judge-agreement", "labels.json", "--run", "first", "--format", "text")
+    session(*agreement, "--format", "text")
     files = dict(everything_below(session.place, set()))
     assert {"kept.json", "replay.json", "agreed.json"} <= set(files)
     assert b"[redacted:MY_API_TOKEN]" in files["agreed.json"]
     assert session.telling({"suite.json", "labels.json"}) == {}
 
 
-def conversations(server: FakeAui) -> dict[str, Any]:
-    test = {
-        "name": "A customer asks",
-        "userInfo": {"name": "Jane", "note": EVERYTHING},
-        "guidelines": f"You are a customer who says {EVERYTHING}",
-        "turns": [{"user": f"Hello, {EVERYTHING}", "expectation": EVERYTHING}, {"user": "auto"}],
-        "evaluations": [
-            {"criterion": POLITE, "category": "tone"},
-            {"criterion": f"No {EVERYTHING}", "strict": "tool_used", "toolName": EVERYTHING},
-            {"criterion": "No error", "strict": "not_escalated_due_to_error"},
-        ],
-        "tags": ["billing"],
-    }
-    suite = {"name": "Support", "agentId": "agent-1", "apiKey": "${AUI_API_KEY}", "tests": [test]}
-    return {**suite, "baseUrl": server.url}
+TEST = {
+    "name": "A customer asks", "userInfo": {"name": "Jane", "note": EVERYTHING}, "tags": ["billing"],
+    "guidelines": f"You are a customer who says {EVERYTHING}",
+    "turns": [{"user": f"Hello, {EVERYTHING}", "expectation": EVERYTHING}, {"user": "auto"}],
+    "evaluations": [
+        {"criterion": POLITE, "category": "tone"},
+        {"criterion": f"No {EVERYTHING}", "strict": "tool_used", "toolName": EVERYTHING},
+        {"criterion": "No error", "strict": "not_escalated_due_to_error"},
+    ],
+}  # fmt: skip
+CONVERSATIONS = {"name": "Support", "agentId": "agent-1", "apiKey": "${AUI_API_KEY}", "tests": [TEST]}
 
 
 def test_no_secret_of_a_conversation_is_in_its_pages_its_pack_or_its_log(session: Session) -> None:
-    telling = {
-        "text": EVERYTHING,
-        "executed_workflows": [EVERYTHING],
-        "trace_info": {"said": EVERYTHING, EVERYTHING: [EVERYTHING]},
-    }
+    trace = {"said": EVERYTHING, EVERYTHING: [EVERYTHING]}
+    telling = {"text": EVERYTHING, "executed_workflows": [EVERYTHING], "trace_info": trace}
     with FakeAui(telling) as agent, TellingModel() as model:
-        suite = conversations(agent)
-        del suite["baseUrl"]
-        (session.place / "suite.json").write_text(json.dumps(suite))
-        words = (
-            *("run", "suite.json", "--set", f"agent.base_url={agent.url}"),
-            *model_of(model),
-            *("--debug", "--loops", "2"),
-        )
-        ran = session(*words, "--cassette", "kept.json", "--verbose", "--format", "text")
+        (session.place / "suite.json").write_text(json.dumps(CONVERSATIONS))
+        words = ("run", "suite.json", "--set", f"agent.base_url={agent.url}", "--debug", "--loops", "2")
+        ran = session(*words, *model_of(model), "--cassette", "kept.json", "--verbose", "--format", "text")
         assert agent.bodies("message")
-        purposes = json.dumps(model.requests)
-        assert "verdict" in purposes
-        assert "customer" in purposes
+        assert all(purpose in json.dumps(model.requests) for purpose in ("verdict", "customer"))
     assert "Support" in ran.out + ran.err
     files = dict(everything_below(session.place, set()))
     pages = [name for name in files if name.startswith("results/Support/") and name.endswith(".md")]
@@ -227,8 +203,7 @@ def exports() -> Iterator[tuple[str, str, str, Path]]:
 
 @WHOLE_JOB
 def test_no_secret_of_an_export_is_in_the_suite_or_the_diagnostics_of_its_import(session: Session) -> None:
-    imported = set()
-    inputs = set()
+    imported, inputs = set(), set()
     for number, (command, option, name, path) in enumerate(exports()):
         text = path.read_text()
         rows = [json.loads(text)] if path.suffix != ".jsonl" else list(map(json.loads, text.splitlines()))

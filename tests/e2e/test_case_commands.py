@@ -1,7 +1,5 @@
 """Set-up and tear-down commands of cases: allowed by the operator alone, around every trial."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

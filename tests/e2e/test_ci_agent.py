@@ -1,7 +1,5 @@
 """`agent-eval ci` with a live agent: compared, gated and commented like recordings; no secret is told it."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

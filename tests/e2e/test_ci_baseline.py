@@ -1,7 +1,5 @@
 """Which earlier run's evidence `agent-eval ci` compares with, and which it does not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -152,9 +150,7 @@ RECORDED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", [*UNVERIFIED, *RECORDED])
-def test_artifact__not_as_main_left_it_is_refused(
-    runner: Runner, github: FakeGitHub, evidence: Step, what: str
-) -> None:
+def test_artifact__altered_is_refused(runner: Runner, github: FakeGitHub, evidence: Step, what: str) -> None:
     if what in UNVERIFIED:
         github.add_artifact(400, UNVERIFIED[what](evidence))
         said = "does not verify"
@@ -248,9 +244,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
-def test_storage__that_refuses_gives_way_to_an_older_run(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
+def test_storage__that_refuses_gives_way_to_older(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400)
     runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     github.fail_storage(403, times=99, artifact=9000)
@@ -286,10 +280,8 @@ def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHu
 def test_repetitive_agent_is_compared_with_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answer = {"idx": 0, "actor": "agent", "type": "final_output", "output": "I cannot do that. " * 400}
-    cases = [
-        {"case_id": f"c{number}", "input": number, "trace": [answer], "regex_patterns": ["cannot"]}
-        for number in range(200)
-    ]
+    fields = {"trace": [answer], "regex_patterns": ["cannot"]}
+    cases = [{"case_id": f"c{number}", "input": number, **fields} for number in range(200)]
     Path("suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     first = ["ci", "--suite", "suite.json", "--out", "first", "--min-pass-rate", "1"]
     then = ["ci", "--suite", "suite.json", "--baseline", "first/evidence.zip", "--max-regressed-cases", "0"]
@@ -326,11 +318,10 @@ def test_the_job_ends_with_an_error_that_names_the_file_and_archives_nothing(tmp
         case = {"case_id": "one", "input": "Refund it.", "expected_output": "Refunded."}
         (tmp_path / f"{name}.json").write_text(json.dumps({"dataset_id": name, "cases": [case]}))
     ended = agent_eval(
-        *("ci", "--suite", "shop.json", "--suite", "travel.json", "--set", "judges=final_output"),
-        *("--min-pass-rate", "0", "--out", "results"),
-        *("--agent-command", f"{sys.executable} {tmp_path / 'agent.py'}"),
-        cwd=tmp_path,
-    )
+        "ci", "--suite", "shop.json", "--suite", "travel.json", "--set", "judges=final_output",
+        "--min-pass-rate", "0", "--out", "results", "--agent-command",
+        f"{sys.executable} {tmp_path / 'agent.py'}", cwd=tmp_path,
+    )  # fmt: skip
     assert ended.code == 4
     assert "A sealed pack was altered while the job ran: `shop/cases/one/verdicts.json`." in ended.out
     assert not list((tmp_path / "results").glob("*.zip"))

@@ -1,7 +1,5 @@
 """The one comment of `agent-eval ci` on a pull request."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.runner import PULL, Runner, orders

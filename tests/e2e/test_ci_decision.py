@@ -1,7 +1,5 @@
 """`agent-eval ci` on pull requests: what it decides and what people get to see."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `agent-eval ci` does when it cannot evaluate: one clear error wherever people look."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """The history of main in `agent-eval ci`: carried from run to run in evidence, never from a fork."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent_eval.evidence.archive import open_bundle

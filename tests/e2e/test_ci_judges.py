@@ -1,7 +1,5 @@
 """Judges whose code a change brings: none runs beside the token, and none decides by how it ends."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """`agent-eval ci` where trials are lost: an error is a failure, and an outage is no decision."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

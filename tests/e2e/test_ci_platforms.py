@@ -1,7 +1,5 @@
 """On five platforms: one job in twelve situations, exceptions that a change makes, what `init` writes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

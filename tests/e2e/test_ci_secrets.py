@@ -1,7 +1,5 @@
 """A token that an agent repeats reaches neither comment nor summary, outputs, log or evidence."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

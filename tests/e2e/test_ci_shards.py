@@ -1,7 +1,5 @@
 """A suite that ran in shards is decided on as one run: the shell of the reusable workflow, then the job."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`agent-eval ci` signs its evidence and takes only a signed baseline; the key reaches nothing else."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

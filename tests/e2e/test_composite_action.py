@@ -1,7 +1,5 @@
 """The composite variant of the action, whose steps are run as a runner runs them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

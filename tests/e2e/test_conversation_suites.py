@@ -1,7 +1,5 @@
 """Suites of conversations, and what can be done with their evidence, against the demonstration's agents."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -129,10 +127,7 @@ def in_test(**changes: Any) -> dict[str, Any]:
 def without(kind: str, *required: str) -> list[dict[str, Any]]:
     """The evaluations of suites in which one of a kind lacks one of its fields."""
     whole = {"criterion": "It is so.", "strict": kind, **dict.fromkeys(required, "X")}
-    return [
-        in_test(evaluations=[{name: value for name, value in whole.items() if name != absent}])
-        for absent in required
-    ]
+    return [in_test(evaluations=[{k: v for k, v in whole.items() if k != absent}]) for absent in required]
 
 
 REQUIRED = {
@@ -144,7 +139,7 @@ REQUIRED = {
 SPECIFIED = json.loads(EXAMPLE.read_text())
 WRONG: dict[str, list[dict[str, Any]]] = {
     "a required field of the suite is missing": [
-        {name: value for name, value in SPECIFIED.items() if name != absent} for absent in SPECIFIED
+        {k: v for k, v in SPECIFIED.items() if k != absent} for absent in SPECIFIED
     ],
     "a required field of a test is missing": [
         {**SPECIFIED, "tests": [{k: v for k, v in SPECIFIED["tests"][0].items() if k != absent}]}
@@ -196,9 +191,8 @@ def test_ci_runs_the_suites_own_agent_and_compares(terminal: Terminal) -> None:
 def test_a_threshold_lets_a_test_pass_whose_score_stays_as_it_is(terminal: Terminal) -> None:
     with DemoServer(DemoAgents(["integrations-down"])) as worse:
         strict = terminal.run("demo:hr", "--test", "payslip question", server=worse)
-        lenient = terminal.run(
-            "demo:hr", "--test", "payslip question", "--set", "judges.pass_threshold=80", server=worse
-        )
+        mild = ("--set", "judges.pass_threshold=80")
+        lenient = terminal.run("demo:hr", "--test", "payslip question", *mild, server=worse)
     assert (strict["pass_rate"], lenient["pass_rate"]) == (0.0, 1.0)
     assert strict["score"] == lenient["score"] == 87.5
 
@@ -274,9 +268,8 @@ def test_a_replay_asks_no_model_and_a_run_of_the_same_agent_is_the_same(terminal
     assert terminal.done(*again)["replay_passed"] is True
     with DemoServer(DemoAgents(["never-escalates"])) as worse:
         changed = terminal.done(*again[:3], "--set", f"agent.base_url={worse.url}", *SCRIPTED, code=1)
-    assert [each["case_id"] for each in changed["case_mismatches"]] == [
-        "A harassment complaint goes to a human at once"
-    ]
+    names = [each["case_id"] for each in changed["case_mismatches"]]
+    assert names == ["A harassment complaint goes to a human at once"]
 
 
 def test_shards_are_merged_to_the_run_that_was_divided(terminal: Terminal) -> None:
@@ -308,9 +301,7 @@ def test_a_run_that_is_refused_leaves_no_directory(
     assert sorted(path.name for path in Path().iterdir()) == ["script.json"]
 
 
-def test_what_the_later_api_does_not_record_is_not_judged(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_later_api_lacks_is_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     suite = json.loads(bundled_suite("demo:hr").read_text())
     told = [{"criterion": "A rule.", "strict": "rule_triggered", "ruleCode": "limit"}]
     untold = [{"criterion": "A workflow.", "strict": "tool_used", "toolName": "REFUND"}]

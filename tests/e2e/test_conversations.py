@@ -1,7 +1,5 @@
 """Cases with several turns at the command line, and `async` functions under limits."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

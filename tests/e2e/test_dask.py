@@ -1,7 +1,5 @@
 """`--executor dask` against a real scheduler and workers on this machine: scoring, and trials of an agent."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`agent-eval demo`: what a newcomer sees first."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

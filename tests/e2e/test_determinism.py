@@ -1,7 +1,5 @@
 """The same inputs give the same bytes, whatever the hash seeds and orders of keys."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

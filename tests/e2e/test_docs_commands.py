@@ -5,8 +5,6 @@ has the repository's examples in it. A line ending in `# exit N` is expected to 
 outside services and of the machine's set-up are not run.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

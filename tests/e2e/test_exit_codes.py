@@ -1,7 +1,5 @@
 """The documented exit code and a sentence, whatever is closed, full, gone or odd around the command."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal

@@ -1,7 +1,5 @@
 """A run that was paid for is neither repeated nor replaced, unless the user says so."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Names that a change may choose print nothing of their own: no further line, no escape, no direction."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

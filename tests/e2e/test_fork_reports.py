@@ -5,8 +5,6 @@ Whatever they are, nothing of them is run, nothing reaches the comment unescaped
 commented on, and they are never a baseline.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -56,9 +54,8 @@ def pack_of(
     suite = root / "suite.json"
     suite.write_text(json.dumps(make_suite(*cases, dataset_id=dataset_id)))
     out = Output(pack=root / "pack", layout="compact")
-    spec = RunSpec(
-        suite=suite, output=out, identity=Identity(git_commit=commit), judging=judging or Judging()
-    )
+    identity = Identity(git_commit=commit)
+    spec = RunSpec(suite=suite, output=out, identity=identity, judging=judging or Judging())
     run_suite(spec, environ=dict(os.environ))
     return root / "pack"
 
@@ -134,9 +131,8 @@ def test_a_job_that_only_reports_and_one_of_an_unchanged_agent_end_well(
 def test_the_rules_are_those_of_the_base_branch(fork: Fork) -> None:
     """A workspace that another job of the same machine left behind is not read."""
     fork.left(*orders(bad=(2,)))
-    fork.github.files["agent-eval.yml"] = (
-        b"policy: {max_regressed_cases: 4, max_new_hard_fail_cases: 4}\nci: {title: Ours}\n"
-    )
+    policy = b"policy: {max_regressed_cases: 4, max_new_hard_fail_cases: 4}\n"
+    fork.github.files["agent-eval.yml"] = policy + b"ci: {title: Ours}\n"
     (fork.runner.workspace / "agent-eval.yml").write_text("ci: {title: Theirs, fail_on: never}\n")
     step = fork.report(max_regressed_cases="", max_new_hard_fail_cases="", preset="pull-request")
     assert "Ours" in fork.comment
@@ -211,9 +207,8 @@ def test_pull_request_of_the_evidence_gets_nothing(fork: Fork) -> None:
     pack = pack_of(fork.root / "fork", *orders())
     named = {"event.json": b'{"number": 8}', "pr_number": b"8", "NR": b"8"}
     write_bundle({"shop": pack}, fork.root / "evidence.zip", named)
-    fork.github.add_artifact(
-        OWN_RUN, zipped({"evidence.zip": (fork.root / "evidence.zip").read_bytes(), **named})
-    )
+    archive = (fork.root / "evidence.zip").read_bytes()
+    fork.github.add_artifact(OWN_RUN, zipped({"evidence.zip": archive, **named}))
     fork.report()
     assert fork.github.bodies(OTHER_PULL) == []
     assert len(fork.github.bodies(PULL)) == 1
@@ -254,10 +249,8 @@ def started_by_a_judge(root: Path) -> None:
 
     def change(rows: Rows) -> None:
         rows[0]["judges"] = [*rows[0]["judges"], "hostile:Judge"]
-        rows[0]["judge_configs"] = {
-            "program": {"command": "touch started"},
-            "http": {"url": "http://127.0.0.1:1"},
-        }
+        address = {"url": "http://127.0.0.1:1"}
+        rows[0]["judge_configs"] = {"program": {"command": "touch started"}, "http": address}
 
     forge(root, CONFIG, change)
 
@@ -380,9 +373,8 @@ def test_no_judge_of_the_evidence_is_run(fork: Fork, monkeypatch: pytest.MonkeyP
     started = fork.root / "started"
     script = f'touch {started}; echo \'{{"passed": true, "reason": "as it is"}}\''
     configs = fork.root / "judges.json"
-    configs.write_text(
-        json.dumps({"command": {"command": ["sh", "-c", script]}} if judge == "command" else {})
-    )
+    command = {"command": {"command": ["sh", "-c", script]}}
+    configs.write_text(json.dumps(command if judge == "command" else {}))
     for place in (fork.root, fork.runner.workspace):
         (place / "hostile_judge.py").write_text(TOUCHES.format(started=str(started)))
     monkeypatch.syspath_prepend(str(fork.root))

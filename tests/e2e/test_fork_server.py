@@ -1,7 +1,5 @@
 """A forked command does what one does that is started afresh."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -163,7 +161,7 @@ RUN, COMMENTS = "/actions/runs/5", "/issues/7/comments"
 def ask(github: FakeGitHub, method: str, path: str, body: Any = None) -> requests.Response:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     url = f"{github.url}/repos/{fake.REPOSITORY}{path}"
-    return requests.request(method, url, json=body, headers=headers, allow_redirects=False, timeout=10)
+    return requests.request(method, url, json=body, headers=headers, allow_redirects=False, timeout=60)
 
 
 @pytest.fixture

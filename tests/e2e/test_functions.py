@@ -1,7 +1,5 @@
 """Agents that are Python functions run in a process of their own: what one does to it is its own failure."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`gate` on stored packs: each way a decision can end, with what a job kept in the evidence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

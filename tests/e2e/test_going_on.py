@@ -1,7 +1,5 @@
 """A run of an agent that ends early says what it did and how to resume, or that no agent was reached."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

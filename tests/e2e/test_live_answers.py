@@ -1,7 +1,5 @@
 """What providers, programs and tools really answer is found again, kept, and not asked for in vain."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

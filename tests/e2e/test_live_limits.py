@@ -102,26 +102,18 @@ def conversations(place: Path, number: int, **more: Any) -> None:
     """Write a suite of conversations, each with a simulated user and a criterion."""
     user = {"guidelines": "You want a refund.", "max_turns": 2}
     criteria = {"metadata": {"llm": [{"criterion": "The agent is friendly."}]}}
-    cases = [
-        {
-            "case_id": f"c{each}", "conversation": user, "turns": [{"input": f"Hello {each}"}], **criteria,
-            **more,
-        }
-        for each in range(number)
-    ]  # fmt: skip
-    write_suite(place, *cases)
+    fields = {"conversation": user, **criteria}
+    for_each = {f"c{each}": [{"input": f"Hello {each}"}] for each in range(number)}
+    write_suite(place, *({"case_id": at, "turns": turns, **fields, **more} for at, turns in for_each.items()))
 
 
 def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small") -> Ended:
-    model = (
-        *("--provider", "openai", "--set", "judge_model.model=small"),
-        *("--set", f"judge_model.base_url={provider.url}", "--llm-key", "k" * 9),
-    )
-    asked = (
-        *("--judge", "llm", "--agent", agent, "--set", f"agent.base_url={provider.url}", *model),
-        *("--format", "json"),
-    )
-    return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
+    return agent_eval(
+        "run", "suite.json", "--out", "out", "--format", "json", "--judge", "llm", "--llm-key", "k" * 9,
+        "--provider", "openai", "--set", "judge_model.model=small", "--agent", agent,
+        "--set", f"judge_model.base_url={provider.url}", "--set", f"agent.base_url={provider.url}", *more,
+        cwd=place,
+    )  # fmt: skip
 
 
 def printed(ended: Ended) -> dict[str, Any]:
@@ -140,9 +132,8 @@ def test_a_limit_of_cost_counts_agent_judge_and_simulated_user(
     assert 0.19 * 3 <= provider.sold <= most + 1e-9
     result, trials = printed(ended), provider.answered["judge"]
     assert result["cost_usd"] == pytest.approx(provider.sold)
-    assert result["costs"] == pytest.approx(
-        {"agent": 0.04 * trials, "judges": 0.10 * trials, "simulated_users": 0.05 * trials}
-    )
+    of_trials = {"agent": 0.04 * trials, "judges": 0.10 * trials, "simulated_users": 0.05 * trials}
+    assert result["costs"] == pytest.approx(of_trials)
     assert result["summary"]["judging"]["cost_usd"] == pytest.approx(0.10 * trials)
     assert result["summary"]["simulating"]["cost_usd"] == pytest.approx(0.05 * trials)
     assert "the run's cost limit of 0.6 US dollars is reached" in ended.err
@@ -241,12 +232,11 @@ def test_a_tool_that_the_time_of_its_turn_stops_is_said_to_have_had_that_time(tm
     server = serve(lambda *_: time.sleep(10 * TIMEOUT))
     with FakeOpenAi(Step(body=json.dumps(body).encode())) as model:
         ended = agent_eval(
-            *("run", "suite.json", "--out", "out", "--agent", "openai:small"),
-            *("--set", f"agent.base_url={model.base_url}"),
-            *("--tools", f"http://127.0.0.1:{server.server_address[1]}/", "--cassette", "calls.json"),
-            *("--cassette-mode", "record"),
+            "run", "suite.json", "--out", "out", "--agent", "openai:small",
+            "--set", f"agent.base_url={model.base_url}", "--cassette", "calls.json",
+            "--cassette-mode", "record", "--tools", f"http://127.0.0.1:{server.server_address[1]}/",
             cwd=tmp_path,
-        )
+        )  # fmt: skip
     server.shutdown()
     server.server_close()
     assert "in turn 1: called lookup, and the tool server did not end within 4 s" in ended.err
@@ -259,16 +249,12 @@ def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
     """Hold one conversation of two turns; return its end and what the agent got, by task."""
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
     write_suite(place, case)
-    agent_eval(
-        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}"),
-        cwd=place,
-        environ={"AUI_API_KEY": KEY},
-    )
+    words = ("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}")
+    agent_eval(*words, cwd=place, environ={"AUI_API_KEY": KEY})
     (stored,) = place.glob("out/cases/*/trajectory.json")
     trace = json.loads(stored.read_text())["trace"]
-    return {"first": trace[0], "end": trace[-1]["output"]}, [
-        (body["task_id"], body["text"]) for body in server.bodies("/message")
-    ]
+    messages = [(body["task_id"], body["text"]) for body in server.bodies("/message")]
+    return {"first": trace[0], "end": trace[-1]["output"]}, messages
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])

@@ -1,7 +1,5 @@
 """Tools that the agent ran itself: the pack has what happened, and says which calls got no answer."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`agent-eval.yml` at a terminal: one file for `run`, `compare`, `gate`, `history` and `report`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole jobs against the simulation of the gate: a few of them here, and what the committed results say."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks.real_jobs import EVENTS, ROUNDS, TABLE, WORLDS, decisions

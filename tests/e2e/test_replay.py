@@ -1,7 +1,5 @@
 """`replay`: a pack is judged again, and exit 0 means that verdicts, summary and environment are the same."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`replay-exec`: the agent of a pack is run again, if there is a reason to, and compared."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

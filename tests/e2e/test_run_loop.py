@@ -1,7 +1,5 @@
 """Running an agent from the command line: the example first fails, is repaired, and passes the gate."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A large suite is scored, and a large pack opened, by several processes, which leave nothing behind."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

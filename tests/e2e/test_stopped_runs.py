@@ -1,7 +1,5 @@
 """A run that stops early keeps what it paid for, and trials in progress exceed no limit of cost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What one trial reports or does, however odd, concerns that trial alone; nothing is changed on its way."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

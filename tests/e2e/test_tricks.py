@@ -4,8 +4,6 @@ In every table 12 of 40 cases are broken by the candidate (or as many as the tri
 the suite, the judges, the policy, the registry or the comparison hides that.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -205,9 +203,8 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
     code, decision = gated(capsys, *by(preset))
     refuse_a_pass(preset, code, decision)
     if help_ == "the expected output":
-        assert decision["sentence"].startswith(
-            "4 cases were not run by main's version, and this change alters"
-        )
+        said = "4 cases were not run by main's version, and this change alters"
+        assert decision["sentence"].startswith(said)
         return
     assert decision["sentence"].startswith("The agent was given more help than the base's: ")
     notices = json.loads(Path(DELTA).read_text())["behaviour"]["notices"]

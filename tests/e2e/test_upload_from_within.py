@@ -1,7 +1,5 @@
 """The step uploads its evidence itself, where the workflow wants it: no second step to forget."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -5,8 +5,6 @@ the protocol buffers, then one blob to a signed address. Every difference is in 
 artifact is one of the run in `FakeGitHub`, where later jobs find it.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ It refuses what the real service would refuse: an unknown path or field, a wrong
 Requests are remembered as (method, path, query, body).
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import socket

@@ -4,8 +4,6 @@ Every request and every answer is checked against the API's description; what di
 Artifacts are redirected to a second server on another port, which refuses a request that carries a token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from http.server import BaseHTTPRequestHandler

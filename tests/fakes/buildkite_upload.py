@@ -5,8 +5,6 @@ The rules are those that Buildkite documents: `$NAME`, `${NAME}`, `${NAME:-defau
 `\\$NAME` leave the shell a dollar. A dollar before anything else stays.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

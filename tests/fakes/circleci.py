@@ -5,8 +5,6 @@ Artifacts are on a second server on another port of the same host, which redirec
 refuses a request that carries a token.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from http.server import BaseHTTPRequestHandler

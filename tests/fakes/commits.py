@@ -4,8 +4,6 @@
 name is that of a change, which began there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import tempfile

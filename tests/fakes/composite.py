@@ -1,7 +1,5 @@
 """A runner of GitHub's composite actions: inputs in, steps in bash, outputs out."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable, Mapping

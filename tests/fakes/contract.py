@@ -1,7 +1,5 @@
 """Check the requests and answers of a fake platform against the OpenAPI description of the real one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import warnings

@@ -1,7 +1,5 @@
 """A `docker` on the PATH that runs the image's program in the place that its arguments describe."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A host of git repositories on localhost, over HTTP, with git's own backend, and the API of its LFS."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

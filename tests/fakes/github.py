@@ -6,8 +6,6 @@ that description; what differs is in `violations`. Artifacts are served by a sec
 port, which, like GitHub's storage, refuses a request that carries the token.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -6,8 +6,6 @@ with a quick action is obeyed, and the answer is 202. Artifacts are redirected t
 port, which refuses a request that carries a token.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler

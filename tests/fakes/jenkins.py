@@ -1,7 +1,5 @@
 """A Jenkins on localhost below a path, in the shapes of its remote access API."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler

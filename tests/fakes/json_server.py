@@ -1,7 +1,5 @@
 """A server on localhost that answers with what it is told, and remembers what it was asked."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -4,8 +4,6 @@ A server plays a script, one step a request and the last one again and again. It
 real service would refuse: no model, no messages, tool results that answer no call.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -5,8 +5,6 @@ environment, so that both agents' suites define every case alike. `security` tru
 injected instructions were carried out.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator

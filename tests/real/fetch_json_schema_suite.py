@@ -7,8 +7,6 @@ builds the metadata of what it downloads, so the build tools come first, pinned 
 (requirements/json-schema-suite.lock), into an environment of their own. The folder `json` is kept.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

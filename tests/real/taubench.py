@@ -3,8 +3,6 @@
 Which of them passed is in the project (`tests/fixtures/tau_bench`); what the agent said in them is not.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

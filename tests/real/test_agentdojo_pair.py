@@ -3,8 +3,6 @@
 Everything goes through the commands that a person would type: run, compare, gate, report.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ protobuf schema of Sigstore the form of a bundle. `make oracles` installs them; 
 fail on CI.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import importlib

@@ -1,7 +1,5 @@
 """The GitLab templates, run by gitlab-ci-local with its shell executor, against a GitLab on localhost."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -227,9 +225,7 @@ def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab:
 
 
 @WHOLE_JOB
-def test_a_push_leaves_evidence_an_unchanged_merge_request_passes_and_a_regressed_one_fails(
-    project: Project,
-) -> None:
+def test_a_push_leaves_evidence_and_only_a_regressed_merge_request_fails(project: Project) -> None:
     done = project.push()
     assert done.code == 0, done.log
     left = project.gitlab.files[next(iter(project.gitlab.jobs))]

@@ -1,7 +1,5 @@
 """Real exports of frameworks are imported whole: counts of the raw files equal what the suite holds."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -93,12 +91,8 @@ def test_the_tokens_of_each_answer_count_once(name: str, tmp_path: Path) -> None
     if framework == "openai_agents":
         # The steps around an answer repeat its tokens, and those of a streamed one are in its response too.
         exports = [document for document in documents(path) if isinstance(document, dict)]
-        spans = [item for document in exports for item in document["data"]]
-        found = [
-            (item["id"], item["span_data"]["usage"])
-            for item in spans
-            if item.get("span_data", {}).get("type") == "generation"
-        ]
+        spans = [(item["id"], item.get("span_data", {})) for each in exports for item in each["data"]]
+        found = [(span, data["usage"]) for span, data in spans if data.get("type") == "generation"]
     if framework == "langgraph" and "messages" in name and name.endswith("jsonl"):
         usages = [usage for _, usage in found]  # fragments, each with its part
     else:
@@ -109,9 +103,8 @@ def test_the_tokens_of_each_answer_count_once(name: str, tmp_path: Path) -> None
     if name.endswith(("v02_chatresult.json", "crew_output_model_dump.json")):
         totals = documents(path)[0]
         cost = totals.get("token_usage") or totals["cost"]["usage_including_cached_inference"]
-        usages = (
-            [cost] if "prompt_tokens" in cost else [one for one in cost.values() if isinstance(one, dict)]
-        )
+        of_models = [each for each in cost.values() if isinstance(each, dict)]
+        usages = [cost] if "prompt_tokens" in cost else of_models
     assert result.tokens("input_tokens") == sum(usage[read] for usage in usages if usage.get(read))
     assert result.tokens("output_tokens") == sum(usage[written] for usage in usages if usage.get(written))
 
@@ -140,9 +133,7 @@ def test_a_tripped_guardrail_blocks_and_names_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_trace_can_be_judged_and_of_a_file_that_is_cut_nothing_is_lost_in_silence(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_trace_can_be_judged_and_nothing_of_a_cut_file_lost_unsaid(name: str, tmp_path: Path) -> None:
     path = shared_path(f"{FORMATS}/{name}")
     assert contract_problems(imported(FRAMEWORK, path, tmp_path)) == []
     assert silent_losses(FRAMEWORK, path, tmp_path, cuts=CUTS, whole=lambda read: read.counts) == []

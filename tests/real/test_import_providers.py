@@ -1,7 +1,5 @@
 """Recorded traffic of every provider: what the import holds equals an independent count of the raw file."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -30,30 +28,18 @@ def imported(path: Path, home: Path) -> list[Case]:
 def counts_of(cases: list[Case]) -> Counts:
     """What an import holds, in the terms of the counts below."""
     events = [event for case in cases for event in case.trace]
+    own = [event for event in events if event.ran_on is None]
     usage = [event.usage for event in events if event.usage]
-    calls = [call for case in cases for call in case.recorded.calls]
-    assert [call for call in calls if call.call is None] == [], "a result without its call"
+    assert all(pair.call for case in cases for pair in case.recorded.calls), "a result without its call"
     return {
-        "calls": sorted(
-            json.dumps([event.tool, event.input], sort_keys=True)
-            for event in events
-            if event.type == "tool_call" and event.ran_on is None
-        ),
+        "calls": sorted(call(event.tool, event.input) for event in own if event.type == "tool_call"),
         "results": sorted(
-            json.dumps(event.output, sort_keys=True)
-            for event in events
-            if event.type == "tool_result" and event.ran_on is None
+            json.dumps(event.output, sort_keys=True) for event in own if event.type == "tool_result"
         ),
         "hosted": sum(event.type == "tool_call" and event.ran_on is not None for event in events),
         "user": [event.input for event in events if event.role == "user"],
         "answers": sorted(str(event.output) for event in events if event.is_message and event.output),
-        "responses": len(
-            {
-                event.attributes["gen_ai.response.id"]
-                for event in events
-                if "gen_ai.response.id" in event.attributes
-            }
-        ),
+        "responses": len({event.attributes.get("gen_ai.response.id") for event in events} - {None}),
         "input_tokens": sum(int(tokens.input_tokens or 0) for tokens in usage),
         "output_tokens": sum(int(tokens.output_tokens or 0) for tokens in usage),
         "errors": sum(event.error is not None for event in events),
@@ -71,7 +57,7 @@ def datas(stream: str) -> Iterator[dict[str, Any]]:
             yield json.loads(line.removeprefix("data: "))
 
 
-def call(name: str, arguments: Any) -> str:
+def call(name: Any, arguments: Any) -> str:
     return json.dumps([name, arguments], sort_keys=True)
 
 
@@ -83,21 +69,15 @@ def of_chat(records: list[dict[str, Any]]) -> Counts:
     """Counts of Chat Completions: the last request has everything but the last answer."""
     messages = records[-1]["request"]["messages"] + [records[-1]["response"]["choices"][0]["message"]]
     calls = [made for message in messages for made in message.get("tool_calls") or []]
+    functions = [made["function"] for made in calls]
     usage = [record["response"]["usage"] for record in records]
+    answers = [each["content"] for each in messages if each["role"] == "assistant" and each.get("content")]
     return {
-        "calls": sorted(
-            call(made["function"]["name"], json.loads(made["function"]["arguments"])) for made in calls
-        ),
-        "results": sorted(
-            json.dumps(message["content"]) for message in messages if message["role"] == "tool"
-        ),
+        "calls": sorted(call(each["name"], json.loads(each["arguments"])) for each in functions),
+        "results": sorted(json.dumps(each["content"]) for each in messages if each["role"] == "tool"),
         "hosted": 0,
         "user": [texts(message["content"]) for message in messages if message["role"] == "user"],
-        "answers": sorted(
-            message["content"]
-            for message in messages
-            if message["role"] == "assistant" and message.get("content")
-        ),
+        "answers": sorted(answers),
         "responses": len({record["response"]["id"] for record in records}),
         "input_tokens": sum(tokens["prompt_tokens"] for tokens in usage),
         "output_tokens": sum(tokens["completion_tokens"] for tokens in usage),
@@ -114,28 +94,21 @@ def body_of(record: dict[str, Any]) -> dict[str, Any]:
 
 def of_responses(records: list[dict[str, Any]]) -> Counts:
     bodies = [body_of(record) for record in records]
-    whole = {
-        body["id"]: body for body in bodies if body.get("status") in (None, "completed") and "output" in body
-    }
+    ended = [body for body in bodies if body.get("status") in (None, "completed")]
+    whole = {body["id"]: body for body in ended if "output" in body}
     output = [item for body in whole.values() for item in body["output"]]
+    calls = [item for item in output if item["type"] == "function_call"]
+    said = [item for item in output if item["type"] == "message" and item["role"] == "assistant"]
     inputs = records[-1]["request"]["input"] if records[-1]["request"] else records[-3]["request"]["input"]
     usage = [body["usage"] for body in whole.values()]
     return {
-        "calls": sorted(
-            call(item["name"], json.loads(item["arguments"]))
-            for item in output
-            if item["type"] == "function_call"
-        ),
+        "calls": sorted(call(item["name"], json.loads(item["arguments"])) for item in calls),
         "results": sorted(
             json.dumps(item["output"]) for item in inputs if item.get("type") == "function_call_output"
         ),
         "hosted": sum(item["type"] == "web_search_call" for item in output),
         "user": [texts(item["content"]) for item in inputs if item.get("role") == "user"],
-        "answers": sorted(
-            texts(item["content"])
-            for item in output
-            if item["type"] == "message" and item["role"] == "assistant"
-        ),
+        "answers": sorted(texts(item["content"]) for item in said),
         "responses": len(whole),
         "input_tokens": sum(tokens["input_tokens"] for tokens in usage),
         "output_tokens": sum(tokens["output_tokens"] for tokens in usage),
@@ -167,9 +140,7 @@ def of_anthropic(records: list[dict[str, Any]]) -> Counts:
     parts = [part for message in requests for part in message["content"]]
     totals = [usage for body in bodies for usage in usages(body["usage"])]
     return {
-        "calls": sorted(
-            call(block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"
-        ),
+        "calls": sorted(call(each["name"], each["input"]) for each in blocks if each["type"] == "tool_use"),
         "results": sorted(json.dumps(part["content"]) for part in parts if part["type"] == "tool_result"),
         "hosted": sum(block["type"] in ("server_tool_use", "mcp_tool_use") for block in blocks),
         "user": sorted(part["text"] for part in parts if part["type"] == "text"),
@@ -193,10 +164,8 @@ def usages(usage: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def of_gemini(records: list[dict[str, Any]]) -> Counts:
-    chunks = [
-        list(datas(record["response"])) if isinstance(record["response"], str) else [record["response"]]
-        for record in records
-    ]
+    said = [record["response"] for record in records]
+    chunks = [list(datas(each)) if isinstance(each, str) else [each] for each in said]
     answers = [
         [part for chunk in answer for candidate in chunk["candidates"] for part in parts_of(candidate)]
         for answer in chunks
@@ -263,21 +232,14 @@ def test_adk_sessions_hold_every_part_and_token(tmp_path):
         (case,) = imported(path, tmp_path)
         parts = [part for event in raw["events"] for part in event["content"]["parts"]]
         usage = [log["model_response"]["usage_metadata"] for log in raw["event_logs"]]
-        assert sum(event.type == "tool_call" for event in case.trace) == sum(
-            "function_call" in p for p in parts
-        )
-        assert sum(event.type == "tool_result" for event in case.trace) == sum(
-            "function_response" in part for part in parts
-        )
-        assert [event.content for event in case.trace if event.type == "message"] == [
-            part["text"] for part in parts if "text" in part
-        ]
-        assert sum(event.usage.output_tokens for event in case.trace if event.usage) == sum(
-            tokens["candidates_token_count"] for tokens in usage
-        )
-        assert {event.agent for event in case.trace if event.is_agent} == {
-            event["author"] for event in raw["events"] if event["author"] != "user"
-        }
+        for kind, word in (("tool_call", "function_call"), ("tool_result", "function_response")):
+            assert sum(event.type == kind for event in case.trace) == sum(word in part for part in parts)
+        texts = [part["text"] for part in parts if "text" in part]
+        assert [event.content for event in case.trace if event.type == "message"] == texts
+        spent = sum(event.usage.output_tokens for event in case.trace if event.usage)
+        assert spent == sum(tokens["candidates_token_count"] for tokens in usage)
+        authors = {event["author"] for event in raw["events"]}
+        assert {event.agent for event in case.trace if event.is_agent} == authors - {"user"}
 
 
 def test_adk_evaluation_sets_hold_every_turn_and_expectation(tmp_path):
@@ -290,12 +252,10 @@ def test_adk_evaluation_sets_hold_every_turn_and_expectation(tmp_path):
         turns = [turn for case in cases for turn in case.turns]
         stated = [turn for case in raw["eval_cases"] for turn in case["conversation"]]
         assert [turn.input for turn in turns] == [turn["user_content"]["parts"][0]["text"] for turn in stated]
-        assert [turn.expected_output for turn in turns] == [
-            turn["final_response"]["parts"][0]["text"] for turn in stated
-        ]
-        assert [[made.arguments for made in turn.expected_tool_calls] for turn in turns] == [
-            [use["args"] for use in turn["intermediate_data"]["tool_uses"]] for turn in stated
-        ]
+        texts = [turn["final_response"]["parts"][0]["text"] for turn in stated]
+        assert [turn.expected_output for turn in turns] == texts
+        uses = [[use["args"] for use in turn["intermediate_data"]["tool_uses"]] for turn in stated]
+        assert [[made.arguments for made in turn.expected_tool_calls] for turn in turns] == uses
 
 
 def test_foundry_datasets_hold_every_row(tmp_path):

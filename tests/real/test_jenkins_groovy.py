@@ -1,7 +1,5 @@
 """The Jenkinsfiles and the step of the shared library, read and run by Groovy itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@
 skip, and fail on CI.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """A gate that cries wolf is switched off: the same agent against itself, and two agents that do differ."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 

@@ -4,8 +4,6 @@ The schemas of messages (GenAI conventions 1.41.1) are beside the checkout; `ope
 oracle, which `make oracles` installs. Tests skip without them, and on CI they fail.
 """
 
-from __future__ import annotations
-
 import base64
 import importlib
 import json

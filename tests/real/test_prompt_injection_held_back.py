@@ -5,8 +5,6 @@ the folder that AGENT_EVAL_AGENTDOJO names. And the runs of two agents with the 
 of other attacks: what the agents did remains as it was recorded.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

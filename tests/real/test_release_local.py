@@ -1,7 +1,5 @@
 """scripts/release_local.sh builds and tries what a release publishes, from the commit and nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The 200 recorded conversations of tau-bench, imported, judged by their rewards, compared by turn."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from itertools import groupby
@@ -15,24 +13,19 @@ from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.real import taubench
 from tests.shared_data import shared_path
 
+Runs = dict[tuple[str, int], dict[str, Any]]
+
 
 @pytest.fixture(scope="module")
-def runs() -> dict[tuple[str, int], dict[str, Any]]:
+def runs() -> Runs:
     return {(str(run["task_id"]), run["trial"]): run for run in taubench.runs()}
 
 
 @pytest.fixture(scope="module")
-def pack(runs: dict[tuple[str, int], dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Pack:
+def pack(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Pack:
     place = tmp_path_factory.mktemp("tau-bench")
-    source = (
-        "--input",
-        shared_path(taubench.TRAJECTORIES),
-        "--source",
-        "tau_bench",
-        "--out",
-        "airline.jsonl",
-    )
-    assert agent_eval("import-transcript", *source, cwd=place).code == 0
+    source = ("--input", shared_path(taubench.TRAJECTORIES), "--source", "tau_bench")
+    assert agent_eval("import-transcript", *source, "--out", "airline.jsonl", cwd=place).code == 0
     judged = agent_eval(
         "run", "--format", "json", "--suite", "airline.jsonl", "--judge", "recorded", "--out", "pack",
         cwd=place,
@@ -43,9 +36,7 @@ def pack(runs: dict[tuple[str, int], dict[str, Any]], tmp_path_factory: pytest.T
     return open_pack(place / "pack")
 
 
-def test_each_of_the_200_loads_as_the_conversation_that_was_held(
-    pack: Pack, runs: dict[tuple[str, int], dict[str, Any]]
-) -> None:
+def test_each_of_the_200_loads_as_the_conversation_that_was_held(pack: Pack, runs: Runs) -> None:
     conversations = 0
     for task in sorted({task for task, _ in runs}):
         for number in range(taubench.TRIALS):
@@ -58,9 +49,7 @@ def test_each_of_the_200_loads_as_the_conversation_that_was_held(
     assert conversations == len(runs) == 200
 
 
-def test_rewards_as_expected_verdicts_agree_200_of_200(
-    pack: Pack, runs: dict[tuple[str, int], dict[str, Any]]
-) -> None:
+def test_rewards_as_expected_verdicts_agree_200_of_200(pack: Pack, runs: Runs) -> None:
     agree = 0
     for row in pack.results():
         for number, trial in enumerate(row["trials"]):
@@ -70,9 +59,7 @@ def test_rewards_as_expected_verdicts_agree_200_of_200(
     assert agree == 200
 
 
-def test_two_trials_of_a_task_are_compared_turn_by_turn(
-    runs: dict[tuple[str, int], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_two_trials_of_a_task_are_compared_turn_by_turn(runs: Runs, tmp_path: Path) -> None:
     changed = [task for task, _ in runs if (runs[task, 0]["reward"], runs[task, 1]["reward"]) == (1.0, 0.0)]
     for name, number in (("before", 0), ("now", 1)):
         lines = [json.dumps({**run, "trial": 0}) for (_, trial), run in runs.items() if trial == number]

@@ -1,7 +1,5 @@
 """Packs with attestations, and an attacker's tools: signing with any key, over any bytes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

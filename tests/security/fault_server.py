@@ -3,8 +3,6 @@
 Reads requests on standard input, one JSON object a line, and answers each with one on standard output.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

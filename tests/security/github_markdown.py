@@ -1,7 +1,5 @@
 """What GitHub would make of markdown: its own parser, and the text that its later filters would act on."""
 
-from __future__ import annotations
-
 import random
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Two hundred texts that want to be markup, script, a request or a template, each with a mark of its own."""
 
-from __future__ import annotations
-
 DEEDS = (
     "window.hostile=1", "alert('hostile')", "console.log('hostile')", "fetch('http://hostile.test/')",
     "location='http://hostile.test/'",

@@ -1,7 +1,5 @@
 """A small pack to tamper with, and what every refusal must say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path

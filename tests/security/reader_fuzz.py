@@ -4,8 +4,6 @@
 """
 
 # ruff: noqa: E501 - tables of bytes, and of readers
-from __future__ import annotations
-
 import hashlib
 import json
 import random

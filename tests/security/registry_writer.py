@@ -4,8 +4,6 @@ python registry_writer.py REGISTRY NAME COUNT
 python registry_writer.py REGISTRY NAME kill COUNT SEED   # forks writers and kills them at random moments
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """What an agent, a suite or a branch may try, and what the command line makes of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

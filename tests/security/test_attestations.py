@@ -5,8 +5,6 @@ same signer, and the public key; they do not have the private key. The rows are 
 docs/decisions/attestations.md, which a test compares with them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ then on, or the disk reports an error. A push takes a sample with each kind of c
 the night all.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shlex

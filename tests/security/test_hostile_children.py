@@ -3,8 +3,6 @@
 Every one of them carries a mark in its arguments, by which survivors are found in /proc.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import secrets

@@ -1,7 +1,5 @@
 """Nothing that agents, suites and packs say does anything in the HTML report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run that was broken off decides nothing, whoever asks."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

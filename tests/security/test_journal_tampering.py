@@ -1,7 +1,5 @@
 """An agent that rewrites, replaces or deletes the journal of its own run changes no verdict."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -140,9 +138,7 @@ def test_what_was_damaged_between_two_starts_is_run_again_and_the_pack_says_so(p
     assert config["execution_config"].pop("damaged_records") == 1
     assert config == json.loads((place / "honest" / "run" / "config.json").read_text())
     same = {name for name in tree(place / "out") if "cases" in name}
-    assert {name: tree(place / "out")[name] for name in same} == {
-        name: tree(place / "honest")[name] for name in same
-    }
+    assert {at: tree(place / "out")[at] for at in same} == {at: tree(place / "honest")[at] for at in same}
 
 
 def test_a_record_forged_after_a_crash_is_taken_as_the_documents_say(place: Path) -> None:

@@ -4,8 +4,6 @@ The agent is a real program that leaves a line for each run. A trial that is in 
 acknowledged: its case must not be run again.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

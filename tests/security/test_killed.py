@@ -1,7 +1,5 @@
 """Commands that are killed at any moment leave the previous evidence whole, or the new one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Nothing that a case, a judge, an agent or a branch says becomes markup, a mention, a link or an image."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A pack that was sealed again with a changed file contradicts its other files, and is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

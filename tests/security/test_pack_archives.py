@@ -1,7 +1,5 @@
 """Baselines come as archives that anybody may have made: bombs, escapes and collisions get nowhere."""
 
-from __future__ import annotations
-
 import io
 import stat
 import struct

@@ -1,7 +1,5 @@
 """A pack that is not exactly the files that were sealed is refused, and the message names the file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

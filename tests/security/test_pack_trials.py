@@ -1,7 +1,5 @@
 """A pack whose cases have several trials is refused where anything in it does not follow from them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

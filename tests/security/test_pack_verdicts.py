@@ -1,7 +1,5 @@
 """Sealed again by whoever tampered: a pack that contradicts itself is still refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

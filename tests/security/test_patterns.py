@@ -1,7 +1,5 @@
 """Whoever writes a pattern, it runs on RE2, in time linear in the text, and never on Python's engine."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 `benchmarks/fuzz_readers.py` tries a million inputs; `benchmarks/results/fuzz_readers.json` has the result.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.extent import amount

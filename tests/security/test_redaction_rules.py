@@ -1,7 +1,5 @@
 """Rules for redaction change free text only, whatever they match: never what agent-eval itself reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Secrets of the environment never reach a pack, whatever form an agent repeats them in."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

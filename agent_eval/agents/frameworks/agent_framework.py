@@ -7,8 +7,9 @@ from typing import Any
 from agent_framework import Agent, ChatMiddleware, Content, FunctionMiddleware
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of
 from agent_eval.agents.frameworks.trajectory import Call, Thought, plain, read_json, tokens
+from agent_eval.agents.recorder import as_text
 
 _USAGE = "input_token_count output_token_count cache_read_input_token_count reasoning_output_token_count"
 

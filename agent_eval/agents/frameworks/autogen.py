@@ -16,8 +16,9 @@ from autogen_agentchat.teams import BaseGroupChat
 from autogen_core import EVENT_LOGGER_NAME, CancellationToken
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of, in_progress
 from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, at, plain, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.contracts.event import AGENT, HANDOFF, MESSAGE, REASONING
 
 _CODE = "code_execution"

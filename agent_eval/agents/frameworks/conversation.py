@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -18,7 +17,7 @@ from typing_extensions import override
 
 from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
 from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
-from agent_eval.agents.recorder import cut_short
+from agent_eval.agents.recorder import as_text, cut_short
 from agent_eval.contracts.event import is_blank
 from agent_eval.errors import FailureKind
 
@@ -187,8 +186,3 @@ class FrameworkAgent(AgentObject):
         conversation = self._conversations[session_id]
         conversation.tools = tools
         return conversation
-
-
-def as_text(message: Any) -> str:
-    """Return a case's input as the words of a user: what is no text as JSON."""
-    return message if isinstance(message, str) else json.dumps(message, sort_keys=True)

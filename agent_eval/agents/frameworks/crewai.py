@@ -23,8 +23,9 @@ from crewai.tools.base_tool import Tool
 from crewai.utilities.string_utils import sanitize_tool_name
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_progress
 from agent_eval.agents.frameworks.trajectory import Call, at, plain, read_json, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.contracts.event import AGENT, GUARDRAIL
 from agent_eval.errors import UsageError
 

@@ -13,8 +13,9 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of, in_progress
 from agent_eval.agents.frameworks.trajectory import Call, Thought, Trajectory, at, plain, read_json, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.contracts.event import AGENT, HANDOFF
 
 _ANSWER_TOOL = "set_model_response"

@@ -11,8 +11,9 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import Context
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of
 from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, at, plain, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.contracts.event import AGENT, HANDOFF
 
 _MOST_TOKENS = 100_000

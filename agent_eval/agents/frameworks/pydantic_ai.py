@@ -9,8 +9,9 @@ from pydantic_ai import Agent, DeferredToolRequests, UsageLimits, capture_run_me
 from pydantic_ai.capabilities import Hooks
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of
 from agent_eval.agents.frameworks.trajectory import Call, Thought, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.errors import UsageError
 
 _USAGE = "input_tokens output_tokens cache_read_tokens output_reasoning_tokens"

@@ -11,8 +11,9 @@ from semantic_kernel.connectors.ai.chat_completion_client_base import ChatComple
 from semantic_kernel.functions import FunctionResult, KernelFunction
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of, in_progress
 from agent_eval.agents.frameworks.trajectory import CHAT_USAGE, Call, Thought, at, plain, read_json, tokens
+from agent_eval.agents.recorder import as_text
 
 _READ: dict[str, Any] = {
     "function_call": lambda item: Call(item.name, item.arguments, item.id or item.name),

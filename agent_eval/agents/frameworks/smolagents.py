@@ -15,8 +15,9 @@ from typing import Any
 from smolagents import MultiStepAgent, Tool, ToolCallingAgent
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of, in_progress
 from agent_eval.agents.frameworks.trajectory import Call, at, tokens
+from agent_eval.agents.recorder import as_text
 
 _ANSWER_TOOL = "final_answer"
 

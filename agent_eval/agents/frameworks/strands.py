@@ -14,8 +14,9 @@ from strands.hooks import AfterModelCallEvent, AfterToolCallEvent, BeforeToolCal
 from strands.tools import PythonAgentTool
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import Conversation, as_text, in_place_of, in_progress
+from agent_eval.agents.frameworks.conversation import Conversation, in_place_of, in_progress
 from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
+from agent_eval.agents.recorder import as_text
 from agent_eval.errors import UsageError
 
 _OF_A_RUN = ("tool_registry", "event_loop_metrics", "_cancel_signal", "_concurrency")

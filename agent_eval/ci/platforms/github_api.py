@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, Field
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
-from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, RestApi
+from agent_eval.ci.rest import PAGE, Connector, RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError, RateLimited
@@ -30,7 +30,6 @@ USUAL_AUTHOR = "github-actions[bot]"
 """The author of what is written with a workflow's own token."""
 ARTIFACT_SERVICE = "/twirp/github.actions.results.api.v1.ArtifactService"
 ARTIFACT_VERSION = 4
-_MAX_COMMENT_PAGES = 50
 _PAGE_OF_CHANGE = re.compile(
     r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
 )
@@ -112,9 +111,6 @@ class _Comment(BaseModel):
     body: str | None = None
     user: Author | None = None
 
-    def as_comment(self) -> Comment:
-        return Comment(self.id, self.user.login if self.user else "", self.body or "", self.html_url)
-
 
 class Listing(BaseModel, Generic[Row]):
     """A page of runs or artifacts; the count is of all pages."""
@@ -151,35 +147,22 @@ def listed(api: RestApi, rows_as: type[Listing[Row]], path: str, query: Mapping[
     return answer.rows
 
 
-class PullRequestComments:
-    """The comments of one pull request of a repository `owner/name`, by an API with a token that may write.
+class PullRequestComments(Comments):
+    """The comments of one pull request of a repository `owner/name`.
 
     `author` is the login of the token as the user says it; empty to ask GitHub.
     """
 
+    row, replaced_by = _Comment, "PATCH"
+
     def __init__(self, api: RestApi, repository: str, number: int, author: str) -> None:
-        self._api, self._author = api, author
-        self._root, self._number = f"/repos/{repository}", number
-        self._listing = f"{self._root}/issues/{number}/comments"
+        root = f"/repos/{repository}"
+        super().__init__(api, f"{root}/issues/{number}/comments", f"{root}/issues/comments")
+        self._author, self._pull = author, f"{root}/pulls/{number}"
 
-    def listed(self) -> Iterable[Comment]:
-        """Yield all comments, over all pages, the oldest first."""
-        rows = self._api.rows(_Comment, self._listing, max_pages=_MAX_COMMENT_PAGES)
-        return (row.as_comment() for row in rows)
-
-    def create(self, body: str) -> Comment:
-        """Write a new one. The request is not repeated when it may have been carried out."""
-        return self._api.send(_Comment, "POST", self._listing, {"body": body}).as_comment()
-
-    def update(self, comment_id: int, body: str) -> Comment:
-        """Replace the body of one."""
-        path = f"{self._root}/issues/comments/{comment_id}"
-        return self._api.send(_Comment, "PATCH", path, {"body": body}).as_comment()
-
-    def delete(self, comment_id: int) -> None:
-        """Remove one; that it does not exist any more is fine."""
-        path = f"{self._root}/issues/comments/{comment_id}"
-        self._api.session.request("DELETE", path, accept=(NOT_FOUND,))
+    def read(self, row: _Comment) -> Comment:
+        """Read a comment, whose account may be deleted."""
+        return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
 
     def author(self) -> str:
         """The login of the token: as the user says, as GitHub says, else the usual bot.
@@ -190,7 +173,7 @@ class PullRequestComments:
         if self._author:
             return self._author
         try:
-            return self._api.get(Author, "/user").login
+            return self.api.get(Author, "/user").login
         except RateLimited:
             raise
         except RemoteError:
@@ -198,7 +181,7 @@ class PullRequestComments:
 
     def current_head(self) -> str | None:
         """The commit that the pull request points to now."""
-        return self._api.get(PullRequest, f"{self._root}/pulls/{self._number}").head.sha
+        return self.api.get(PullRequest, self._pull).head.sha
 
 
 def pull_request_comments(page: str, own: Mapping[str, Any], connect: Connector) -> Comments | None:

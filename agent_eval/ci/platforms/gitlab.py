@@ -8,7 +8,7 @@ with a slash: an invisible character comes before it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from agent_eval.ci.clone import Remote
-from agent_eval.ci.comment import Comment, Marker, Published, job_of, of_pipeline
+from agent_eval.ci.comment import Comment, Comments, Marker, Published, job_of, of_pipeline
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -29,8 +29,8 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, before_own
-from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
+from agent_eval.ci.rest import NOT_FOUND, RestApi
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
 from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.http.errors import HttpError
@@ -83,7 +83,6 @@ GITLAB = PlatformSpec(
 MAX_VALUE = 300
 """Characters of a variable for later jobs; GitLab takes five KiB in all."""
 
-_MAX_NOTE_PAGES = 50
 _OWN_SOURCES = frozenset({"push", "schedule", "web", "api", "trigger"})
 """What starts a pipeline that has the project's own code; that of a merge request has its source branch's."""
 
@@ -131,12 +130,11 @@ class _User(BaseModel):
 
 
 class _Note(BaseModel):
-    """A note on a merge request. GitLab writes those that are `system` itself."""
+    """A note on a merge request."""
 
     id: int
     body: str
     author: _User
-    system: bool
 
 
 class _MergeRequest(BaseModel):
@@ -351,46 +349,32 @@ def without_quick_actions(markdown: str) -> str:
     return _SLASH.sub(rf"\1{_ZERO_WIDTH_SPACE}/", re.sub(r"\r\n?", "\n", markdown))
 
 
-class MergeRequestNotes:
-    """The notes of one merge request, by an API with a token that may write, which the job's own may not.
+class MergeRequestNotes(Comments):
+    """The notes of one merge request, by a token that may write, which the job's own may not.
 
-    `url` is the merge request's page, empty when unknown.
+    `url` is the merge request's page, empty when unknown. A note that GitLab takes for quick actions alone is
+    not written, which is a `RemoteError`.
     """
 
+    row, replaced_by, order = _Note, "PUT", "?activity_filter=only_comments&sort=asc&order_by=created_at"
+
     def __init__(self, api: RestApi, project: int, iid: int, url: str) -> None:
-        self._api, self._url = api, url
-        self._change = f"/projects/{project}/merge_requests/{iid}"
-        self._notes = f"{self._change}/notes"
+        self._change, self._url = f"/projects/{project}/merge_requests/{iid}", url
+        super().__init__(api, f"{self._change}/notes", f"{self._change}/notes")
 
-    def listed(self) -> Iterable[Comment]:
-        """Yield all notes, over all pages, the oldest first, but those that GitLab wrote itself."""
-        path = f"{self._notes}?activity_filter=only_comments&sort=asc&order_by=created_at"
-        rows = self._api.rows(_Note, path, max_pages=_MAX_NOTE_PAGES)
-        return (self._comment(row) for row in rows if not row.system)
+    def read(self, row: _Note) -> Comment:
+        """Read a note."""
+        url = f"{self._url}#note_{row.id}" if self._url else ""
+        return Comment(row.id, str(row.author.id), row.body, url)
 
-    def create(self, body: str) -> Comment:
-        """Write a new one; `RemoteError` where GitLab wrote none, as it took a line for a quick action."""
-        return self._write("POST", self._notes, body)
-
-    def update(self, comment_id: int, body: str) -> Comment:
-        """Replace the body of one. Raises as `create`."""
-        return self._write("PUT", f"{self._notes}/{comment_id}", body)
-
-    def delete(self, comment_id: int) -> None:
-        """Remove one; that it does not exist any more is fine."""
-        self._api.session.request("DELETE", f"{self._notes}/{comment_id}", accept=(NOT_FOUND,))
+    def harmless(self, body: str) -> str:
+        """Let no line begin with a slash."""
+        return without_quick_actions(body)
 
     def author(self) -> str:
         """The number of the token's account."""
-        return str(self._api.get(_User, "/user").id)
+        return str(self.api.get(_User, "/user").id)
 
     def current_head(self) -> str | None:
         """The newest commit of the merge request."""
-        return self._api.get(_MergeRequest, self._change).sha
-
-    def _write(self, method: str, path: str, body: str) -> Comment:
-        return self._comment(self._api.send(_Note, method, path, {"body": without_quick_actions(body)}))
-
-    def _comment(self, row: _Note) -> Comment:
-        url = f"{self._url}#note_{row.id}" if self._url else ""
-        return Comment(row.id, str(row.author.id), row.body, url)
+        return self.api.get(_MergeRequest, self._change).sha

@@ -1,7 +1,5 @@
 """A git repository with an agent, and its jobs outside CI, one after the other: real git and processes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Agents behind an address: the base's is the one that `base-agent` names, or main's runs take its place."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

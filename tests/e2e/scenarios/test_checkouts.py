@@ -3,8 +3,6 @@
 The numbers are those of the project's table of scenarios. In each, the change breaks `order-1`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import zlib

@@ -1,7 +1,5 @@
 """What judging models, keys and archives do to a change: whole jobs, numbered as in `test_scenarios`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Rows whose status is that of another rule are there twice: with nothing broken, 
 A further form of a row, which has its number and a word, runs at night.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Rows have the numbers of the project's table of scenarios. The agent is a progra
 evaluated three times before, with four trials of each case, unless a row says otherwise.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

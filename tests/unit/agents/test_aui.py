@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +19,7 @@ from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from tests.fakes.aui import KEY, FakeAui, Fault
-from tests.unit.agents.tasks import Retries, around, make_task, told
+from tests.unit.agents.tasks import START, Retries, around, make_task, told
 
 ORDERS = {
     "code": "orders", "type": "REST", "response": {"status": "paid"}, "status_code": 200,
@@ -112,16 +113,6 @@ def test_an_answer_is_recorded_with_what_the_agent_did(server: FakeAui) -> None:
     assert [pair.tool for pair in Trace(result.events).calls] == ["orders", "REFUND"]
 
 
-def test_strict_checks_read_the_facts_of_every_turn(server: FakeAui) -> None:
-    first, second = facts_by_turn(Trace(converse(opened(server)).events))
-    for turn in (first, second):
-        assert turn.tools.values == ["REFUND"]
-        assert turn.params.values == [{"reason": "broken"}]
-        assert turn.rules.values == ["eligible"]
-        assert [(each.code, each.problem) for each in turn.integrations.values] == [("orders", "")]
-        assert turn.errors.values == [False]
-
-
 @pytest.mark.parametrize(
     ("integration", "expected"),
     [
@@ -191,6 +182,13 @@ def test_a_trace_of_another_shape_is_kept_as_it_came(info: Any) -> None:
 def test_a_trace_that_is_not_in_the_answer_is_fetched(server: FakeAui) -> None:
     server.apart = True
     assert [each["trace_info"] for each in aui_of(converse(opened(server)))] == [TRACE, TRACE]
+
+
+def test_the_time_of_an_answer_is_that_of_its_message_alone(server: FakeAui) -> None:
+    server.apart = True
+    squares = (float(number * number) for number in itertools.count())
+    result = ask(opened(server), clocks=Clocks(lambda: START, lambda: next(squares)))
+    assert result.events[-2].latency_ms == 5000  # its task took 1 s before, its trace 9 s afterwards
 
 
 def test_the_welcome_message_is_no_answer() -> None:

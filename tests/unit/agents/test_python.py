@@ -57,7 +57,6 @@ async def never(task):
     try: await asyncio.sleep(60)
     finally: Path("cancelled").touch()
 def beside(task):
-    if task["input"] == "hang": time.sleep(60)
     if task["input"] == "crash":
         time.sleep(0.3)
         os._exit(5)
@@ -76,9 +75,10 @@ def writes(task):
         try: os.write(descriptor, b"no message\\n")
         except OSError: pass
     time.sleep(60)
-class Trap:
-    @property
-    def __dict__(self): raise ConnectionError("HTTP 503: infrastructure")
+class Trap(dict):
+    def __iter__(self): raise ConnectionError("HTTP 503: infrastructure")
+    items = keys = values = __iter__
+def trapped(task): return Trap(assistant_output=2**70)
 not_callable = 3
 """
 
@@ -162,6 +162,7 @@ def test_function_may_call_tools_while_it_works() -> None:
         ("raises_later", FailureKind.AGENT_ERROR, "raised ValueError: later"),
         ("leaves_later", FailureKind.AGENT_ERROR, "raised SystemExit: 3"),
         ("odd", FailureKind.TYPE_ERROR, "returned something that is not JSON"),
+        ("trapped", FailureKind.TYPE_ERROR, "returned something that cannot be read: ConnectionError"),
         ("number", FailureKind.TYPE_ERROR, "answered with a number"),
         ("long", FailureKind.OUTPUT_LIMIT, "returned more than 3000 bytes"),
         ("misses", FailureKind.CONTRACT_VIOLATION, "called nowhere with {}"),

@@ -7,61 +7,42 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    KeySerializationEncryption,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_public_key,
-)
 
-from agent_eval.attestations.keys import (
-    SECRET_VARIABLE,
-    SIGNING_KEY_VARIABLE,
-    SigningKey,
-    key_from_environment,
-    parse_public_key,
-    parse_signing_key,
-    read_public_key,
-    read_signing_key,
-    shared_secret,
-)
+from agent_eval.attestations import keys
+from agent_eval.attestations.keys import SigningKey, parse_public_key, parse_signing_key, shared_secret
 from agent_eval.errors import InvalidInput, UsageError
 
-
-def private_pem(
-    key: PrivateKeyTypes,
-    form: PrivateFormat = PrivateFormat.PKCS8,
-    encryption: KeySerializationEncryption | None = None,
-) -> bytes:
-    return key.private_bytes(Encoding.PEM, form, encryption or NoEncryption())
+PKCS8, OPENSSL = form.PrivateFormat.PKCS8, form.PrivateFormat.TraditionalOpenSSL
 
 
-def public_pem(key: PrivateKeyTypes) -> bytes:
-    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+def private_pem(key: PrivateKeyTypes, kind: form.PrivateFormat = PKCS8, password: bytes = b"") -> bytes:
+    encryption = form.BestAvailableEncryption(password) if password else form.NoEncryption()
+    return key.private_bytes(form.Encoding.PEM, kind, encryption)
+
+
+def public_bytes(key: PrivateKeyTypes, encoding: form.Encoding = form.Encoding.PEM) -> bytes:
+    return key.public_key().public_bytes(encoding, form.PublicFormat.SubjectPublicKeyInfo)
 
 
 P256 = ec.generate_private_key(ec.SECP256R1())
 
 
-@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
-def test_keys_of_openssl_are_read_in_both_forms(tmp_path: Path, form: PrivateFormat) -> None:
-    (tmp_path / "key.pem").write_bytes(private_pem(P256, form))
-    key = read_signing_key(tmp_path / "key.pem")
+@pytest.mark.parametrize("kind", [PKCS8, OPENSSL])
+def test_keys_of_openssl_are_read_in_both_forms(tmp_path: Path, kind: form.PrivateFormat) -> None:
+    (tmp_path / "key.pem").write_bytes(private_pem(P256, kind))
+    key = keys.read_signing_key(tmp_path / "key.pem")
     (tmp_path / "key.pub").write_bytes(key.public.pem)
-    assert read_public_key(tmp_path / "key.pub").signer(key.sign(b"x"), b"x")
+    assert keys.read_public_key(tmp_path / "key.pub").signer(key.sign(b"x"), b"x")
 
 
 def test_the_key_id_is_the_digest_of_the_der_encoding() -> None:
-    der = P256.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    digest = hashlib.sha256(public_bytes(P256, form.Encoding.DER))
     public = parse_signing_key(private_pem(P256), source="k").public
-    assert public.key_id == hashlib.sha256(der).hexdigest()
-    assert base64.b64decode(public.hint) == hashlib.sha256(der).digest()
-    assert isinstance(load_pem_public_key(public.pem), ec.EllipticCurvePublicKey)
+    assert (public.key_id, base64.b64decode(public.hint)) == (digest.hexdigest(), digest.digest())
+    assert public.pem == public_bytes(P256)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +51,7 @@ def test_the_key_id_is_the_digest_of_the_der_encoding() -> None:
         (private_pem(ec.generate_private_key(ec.SECP384R1())), "is not an ECDSA P-256 key"),
         (private_pem(ed25519.Ed25519PrivateKey.generate()), "is not an ECDSA P-256 key"),
         (private_pem(rsa.generate_private_key(65537, 2048)), "is not an ECDSA P-256 key"),
-        (private_pem(P256, encryption=BestAvailableEncryption(b"x")), "is encrypted"),
+        (private_pem(P256, password=b"x"), "is encrypted"),
         (b"", "is not a private key in PEM"),
         (b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBM\n-----END PRIVATE KEY-----\n", "is not a private key"),
     ],
@@ -89,10 +70,13 @@ def test_no_other_private_key_is_accepted_and_none_is_quoted(pem: bytes, what: s
     [
         (private_pem(P256), "is a private key"),
         (b"ssh-ed25519 AAAA", "is not a public key in PEM"),
-        (public_pem(ed25519.Ed25519PrivateKey.generate()), "is not an ECDSA P-256 key"),
-        (public_pem(P256) + b"-----BEGIN PUBLIC KEY-----\nMFkw\n", "is not a public key in PEM"),
-        (public_pem(P256) + public_pem(rsa.generate_private_key(65537, 2048)), "is not an ECDSA P-256 key"),
-        (public_pem(P256) + private_pem(P256), "is a private key"),
+        (public_bytes(ed25519.Ed25519PrivateKey.generate()), "is not an ECDSA P-256 key"),
+        (public_bytes(P256) + b"-----BEGIN PUBLIC KEY-----\nMFkw\n", "is not a public key in PEM"),
+        (
+            public_bytes(P256) + public_bytes(rsa.generate_private_key(65537, 2048)),
+            "is not an ECDSA P-256 key",
+        ),
+        (public_bytes(P256) + private_pem(P256), "is a private key"),
     ],
 )
 def test_no_other_public_key_is_trusted(pem: bytes, what: str) -> None:
@@ -113,10 +97,10 @@ def test_a_file_with_several_keys_trusts_each_of_them_and_says_which_signed() ->
 
 
 def test_a_flag_counts_before_the_environment() -> None:
-    environ = {SECRET_VARIABLE: "from the environment"}
+    environ = {keys.SECRET_VARIABLE: "from the environment"}
     assert shared_secret("from the flag", environ) == b"from the flag"
     assert shared_secret(None, environ) == b"from the environment"
-    assert shared_secret(None, {SECRET_VARIABLE: " "}) is None
+    assert shared_secret(None, {keys.SECRET_VARIABLE: " "}) is None
     assert shared_secret(None, {}) is None
 
 
@@ -127,10 +111,10 @@ def test_an_empty_secret_would_check_nothing(text: str) -> None:
 
 
 def test_the_key_of_the_environment_is_a_pem_and_is_not_quoted() -> None:
-    assert key_from_environment({}) is None
-    assert key_from_environment({SIGNING_KEY_VARIABLE: "\n"}) is None
+    assert keys.key_from_environment({}) is None
+    assert keys.key_from_environment({keys.SIGNING_KEY_VARIABLE: "\n"}) is None
     pem = "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----"
-    assert key_from_environment({SIGNING_KEY_VARIABLE: f"\n{pem}\n"}) == f"{pem}\n".encode()
+    assert keys.key_from_environment({keys.SIGNING_KEY_VARIABLE: f"\n{pem}\n"}) == f"{pem}\n".encode()
     with pytest.raises(InvalidInput, match="no private key") as caught:
-        key_from_environment({SIGNING_KEY_VARIABLE: "hunter2-hunter2"})
+        keys.key_from_environment({keys.SIGNING_KEY_VARIABLE: "hunter2-hunter2"})
     assert "hunter2" not in str(caught.value.to_json())

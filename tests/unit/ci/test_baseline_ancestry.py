@@ -141,7 +141,7 @@ def test_evidence_that_names_no_commit_is_withheld(job: Job) -> None:
         assert archive is not None
         found = job.search(run(12, BASE, archive.read_bytes()))
     assert found.outage is not None
-    assert "does not say of which commit it is" in found.outage.cause
+    assert "does not say of which commit it is" in found.outage.message
 
 
 def test_of_several_commits_those_of_other_repositories_do_not_count(job: Job) -> None:

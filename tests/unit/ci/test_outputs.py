@@ -11,7 +11,7 @@ import pytest
 from agent_eval.ci.baseline import age_in_words
 from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.decide import Evaluation, SuiteEvaluation
-from agent_eval.ci.earlier import EarlierRun, Outage
+from agent_eval.ci.earlier import EarlierRun
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.outputs import (
     MAX_NOTES,
@@ -26,7 +26,7 @@ from agent_eval.ci.outputs import (
 )
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.contracts import GateStatus
-from agent_eval.errors import ExitCode, InvalidInput
+from agent_eval.errors import ExitCode, InvalidInput, RemoteError
 from tests.e2e.runner import orders
 from tests.unit.ci.conftest import InProcess
 from tests.unit.ci.evaluations import evaluated, evidence, job, write_suite
@@ -72,7 +72,7 @@ def test_the_worst_suite_decides_and_only_passed_is_passed(statuses: tuple[str, 
 @pytest.mark.parametrize("status", ["passed", "failed"])
 def test_where_there_is_no_decision_to_rely_on_the_outcome_is_an_error(status: str) -> None:
     found = with_statuses(evaluated(), status)
-    found.search.outage = Outage("It is down.", "Wait.")
+    found.search.outage = RemoteError("It is down.", remedy="Wait.")
     assert outcome_of(found) == "error"
     assert outputs_of(found, SETTINGS)["passed"] == "false"
     said = "agent-eval: error. The baseline could not be read: It is down. Wait."
@@ -193,7 +193,7 @@ def test_a_missing_baseline_is_explained_by_what_was_looked_at() -> None:
     assert lack() == "no earlier run has this suite"
     found.search.gone, found.search.lost = None, ["Run 3 has expired."]
     assert lack() == "what earlier runs left is gone"
-    found.search.outage = Outage("Run 3 is cut.", "Again.")
+    found.search.outage = RemoteError("Run 3 is cut.", remedy="Again.")
     found.search.notes.append("Run 2 left nothing.")
     found.search.warnings[:] = ["Run 3 is cut.", "Run 1 is cut."]
     assert note(found) == "Run 2 left nothing."

@@ -1,9 +1,9 @@
 """Every way in which GitHub can withhold a baseline ends in an error that names it, and never in a pass.
 
-The ways are those in which an answer differs from "there is none": a limit (in each form that GitHub gives
-it), a refusal, a failure or silence of the API; the same of the storage that artifacts are redirected to; and
-evidence that arrives and is not what was stored. The first kind ends the search, because no other run would
-fare better; of the others each concerns one run, and an older one stands in for it.
+The ways are those in which an answer differs from "there is none": a limit, a refusal, a failure or silence
+of the API; the same of the storage that artifacts are redirected to; and evidence that is not what was
+stored. The first kind ends the search, as no other run would fare better; of the others each concerns one
+run, and an older one stands in for it. `tests/e2e/test_ci_baseline.py` has the usual ones.
 """
 
 from __future__ import annotations
@@ -27,11 +27,6 @@ PRIMARY = {
     "headers": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800"},
     "message": "API rate limit exceeded for installation ID 7.",
 }
-SECONDARY = {
-    "status": 403,
-    "headers": {"Retry-After": "600"},
-    "message": "You have exceeded a secondary rate limit.",
-}
 
 
 def api(path: str = "/actions/", **fields: object) -> Way:
@@ -47,8 +42,6 @@ def empty_lists(github: FakeGitHub) -> None:
 
 
 OF_THE_API: dict[str, tuple[Way, str]] = {
-    "primary limit": (api(**PRIMARY), "limits requests until 2100-01-01 00:01 UTC"),
-    "secondary limit": (api(**SECONDARY), "for 10 minutes"),
     "limit that only the body names": (
         api(status=403, message="API rate limit exceeded"),
         "limits requests and does not say until when",
@@ -60,18 +53,12 @@ OF_THE_API: dict[str, tuple[Way, str]] = {
     ),
     "server error": (api(status=500), "in 5 attempts (HTTP 500)"),
     "maintenance": (api(status=503, headers={"Retry-After": "9999"}), "(HTTP 503, too many waits)"),
-    "missing permission": (
-        api(status=403, message="Resource not accessible by integration"),
-        "Grant the job",
-    ),
     "unknown workflow": (api("/actions/workflows/", status=404), "`baseline.job`"),
-    "wrong token": (api(status=401), "The token was not accepted"),
     "silence": (api(silent=True), "no usable answer"),
     "cut list": (api("/actions/workflows/", cut=True), "no usable answer"),
     "list without its rows": (empty_lists, "with an empty list"),
 }
 OF_ONE_RUN: dict[str, tuple[Way, str]] = {
-    "storage refuses": (storage(status=403), "with HTTP 403"),
     "storage is down": (storage(status=503), "(HTTP 503)"),
     "storage limits requests": (storage(status=429, headers={"Retry-After": "3600"}), "for 60 minutes"),
     "storage lost it": (storage(status=404), "with HTTP 404"),

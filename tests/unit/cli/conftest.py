@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import EXAMPLES, Shell
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +22,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stands still."""
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
+
+
+@pytest.fixture
+def examples(here: Path, cli: Shell) -> None:
+    """`good`, and `bad`, which holds a comparison with it: runs of the bundled examples."""
+    for name in ("good", "bad"):
+        cli.out("run", str(EXAMPLES / f"suite_{name}.json"), "--out", name, "--run-id", name)
+    cli.out("compare", "--baseline", "good", "--candidate", "bad")
 
 
 @pytest.fixture

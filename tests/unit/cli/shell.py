@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.cli.main import main
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 class Terminal(io.StringIO):

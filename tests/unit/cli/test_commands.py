@@ -10,19 +10,13 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from tests.unit.cli.shell import Shell, Terminal
+from tests.unit.cli.shell import EXAMPLES, Shell, Terminal
 
 pytestmark = pytest.mark.usefixtures("pinned")
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-GOOD = str(REPOSITORY / "examples" / "suite_good.json")
-BAD = str(REPOSITORY / "examples" / "suite_bad.json")
-
-
-def judged(cli: Shell) -> None:
-    for suite, name in ((GOOD, "baseline"), (BAD, "candidate")):
-        cli.json("run", "--suite", suite, "--out", name, "--run-id", name)
+GOOD, BAD = str(EXAMPLES / "suite_good.json"), str(EXAMPLES / "suite_bad.json")
 
 
 def test_the_whole_way_in_prose(cli: Shell) -> None:
@@ -67,25 +61,24 @@ def test_run__lists_ten_cases_unless_all_are_wanted(here: Path, cli: Shell) -> N
     assert "--verbose or --quiet, not both" in cli.err(*runs, "both", "-v", "-q")
 
 
-def test_on_a_terminal_the_result_is_prose_in_colour(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    judged(cli)
+@pytest.mark.usefixtures("examples")
+def test_on_a_terminal_the_result_is_prose_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     for environ, coloured in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         screen = Terminal()
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", screen)
-            assert main(["compare", "--baseline", "baseline", "--candidate", "candidate"]) == 0
+            assert main(["compare", "--baseline", "good", "--candidate", "bad"]) == 0
         assert "2 regressed" in screen.getvalue()
         assert ("\x1b[" in screen.getvalue()) == coloured
 
 
+@pytest.mark.usefixtures("examples")
 def test_report__shows_the_decision_and_a_replay(here: Path, cli: Shell) -> None:
-    judged(cli)
-    cli.json("compare", "--baseline", "baseline", "--candidate", "candidate", "--out", "delta.json")
-    cli.json("gate", "--compare", "delta.json", "--min-pass-rate", "1", "--out", "gate.json", code=1)
+    cli.json("gate", "--compare", "bad", "--min-pass-rate", "1", "--out", "gate.json", code=1)
     (here / "replay.json").write_text('{"passed": true}')
-    report = ("report", "markdown", "--compare", "delta.json", "--replay", "replay.json")
+    report = ("report", "markdown", "--compare", "bad", "--replay", "replay.json")
     cli.json(*report, "--gate", "gate.json", "--out", "report.md")
     text = (here / "report.md").read_text(encoding="utf-8")
     assert text.startswith("## ❌ 2 of 3 cases regressed · ")
@@ -191,22 +184,20 @@ def test_schema__refuses_what_cannot_be_migrated(
     assert not (here / target).exists()
 
 
+@pytest.mark.usefixtures("examples")
 def test_pack__verify_and_convert_in_prose(here: Path, cli: Shell) -> None:
-    judged(cli)
-    shown = cli.out("pack", "verify", "--run", "candidate")
-    assert shown.startswith("Verified candidate: run candidate of travel-desk\n3 cases in ")
-    shown = cli.out("pack", "compact", "--run", "candidate", "--out", "c")
+    shown = cli.out("pack", "verify", "--run", "good")
+    assert shown.startswith("Verified good: run good of travel-desk\n3 cases in ")
+    shown = cli.out("pack", "compact", "--run", "good", "--out", "c")
     assert "layout compact" in shown
     cli.json("pack", "expand", "--run", "c", "--out", "e")
-    for path in (here / "candidate").rglob("*"):
-        other = here / "e" / path.relative_to(here / "candidate")
+    for path in (here / "good").rglob("*"):
+        other = here / "e" / path.relative_to(here / "good")
         assert path.is_dir() or path.read_bytes() == other.read_bytes()
-    cli.json("compare", "--baseline", "baseline", "--candidate", "candidate")
-    shown = cli.out("pack", "verify", "--run", "candidate")
-    assert "and 1 added later" in shown
-    made = cli.json("pack", "compact", "--run", "candidate", "--out", "c")
+    assert "and 1 added later" in cli.out("pack", "verify", "--run", "bad")
+    made = cli.json("pack", "compact", "--run", "bad", "--out", "c")
     assert made["left_behind"] == ["compare/baseline_delta.json"]
-    shown = cli.out("pack", "expand", "--run", "candidate", "--out", "e")
+    shown = cli.out("pack", "expand", "--run", "bad", "--out", "e")
     assert "Not converted, since derived from the old pack: compare/baseline_delta.json" in shown
 
 
@@ -233,11 +224,9 @@ def test_run__the_commit_is_that_of_the_checkout_whatever_a_variable_says(
     assert json.loads((here / "pack/run/config.json").read_text())["git_commit"] == head.strip()
 
 
+@pytest.mark.usefixtures("examples")
 def test_compare__an_archive_with_several_packs_is_refused(here: Path, cli: Shell) -> None:
-    from agent_eval.evidence.archive import write_bundle
-
-    judged(cli)
-    write_bundle({"one": here / "baseline", "two": here / "candidate"}, here / "both.zip")
+    write_bundle({"one": here / "good", "two": here / "bad"}, here / "both.zip")
     assert "one, two" in cli.error("pack", "verify", "--run", "both.zip")["message"]
 
 

@@ -10,41 +10,34 @@ import pytest
 
 from agent_eval.cli.main import main
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-EXAMPLES = REPOSITORY / "examples"
-COMPARISON = "runs/bad/compare/baseline_delta.json"
+COMPARISON = "bad/compare/baseline_delta.json"
 
 
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs and their comparison."""
+@pytest.fixture(autouse=True)
+def no_browser(examples: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("good", "bad"):
-        assert main(["run", "--suite", str(EXAMPLES / f"suite_{name}.json"), "--out", f"runs/{name}"]) == 0
-    compare = ["compare", "--baseline", "runs/good", "--candidate", "runs/bad", "--allow-incompatible"]
-    assert main(compare) == 0
 
 
-def test_a_comparison_is_shown_with_the_steps_of_both_packs(compared, cli):
+def test_a_comparison_is_shown_with_the_steps_of_both_packs(cli):
     assert cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html") == "Wrote report.html\n"
     page = Path("report.html").read_text("utf-8")
     assert '<table class="steps two">' in page
     assert 'id="case=book-train"' in page
 
 
-def test_one_run_is_shown_by_itself(compared, cli):
-    cli.out("report", "html", "--run", "runs/bad", "--out", "report.html")
+def test_one_run_is_shown_by_itself(cli):
+    cli.out("report", "html", "--run", "bad", "--out", "report.html")
     assert "1 of 3 cases passed (33.3%)." in Path("report.html").read_text("utf-8")
 
 
-def test_a_report_in_the_pack_leaves_the_pack_valid(compared, cli):
-    cli.out("report", "html", "--compare", COMPARISON, "--out", "runs/bad/compare/report.html")
-    assert main(["pack", "verify", "--run", "runs/bad"]) == 0
+def test_a_report_in_the_pack_leaves_the_pack_valid(cli):
+    cli.out("report", "html", "--compare", COMPARISON, "--out", "bad/compare/report.html")
+    assert main(["pack", "verify", "--run", "bad"]) == 0
 
 
-def test_without_the_baselines_pack_it_says_so_and_shows_what_the_comparison_keeps(compared, cli):
-    shutil.rmtree("runs/good")
+def test_without_the_baselines_pack_it_says_so_and_shows_what_the_comparison_keeps(cli):
+    shutil.rmtree("good")
     said = cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html")
     assert said.startswith("The evidence of the baseline is not at hand, so its steps are not shown")
     page = Path("report.html").read_text("utf-8")
@@ -52,21 +45,21 @@ def test_without_the_baselines_pack_it_says_so_and_shows_what_the_comparison_kee
     assert "agent calls book_train" in page
 
 
-def test_a_pack_of_another_run_is_refused(compared, cli):
+def test_a_pack_of_another_run_is_refused(cli):
     html = ("report", "html", "--compare", COMPARISON, "--out", "report.html")
-    said = cli.err(*html, "--baseline", "runs/bad", "--format", "text")
-    assert "runs/bad is not the baseline that was compared" in said
+    said = cli.err(*html, "--baseline", "bad", "--format", "text")
+    assert "bad is not the baseline that was compared" in said
     assert not Path("report.html").exists()
 
 
-@pytest.mark.parametrize("named", [[], ["--compare", COMPARISON, "--run", "runs/bad"]])
-def test_either_a_comparison_or_a_run_is_named(compared, cli, named):
+@pytest.mark.parametrize("named", [[], ["--compare", COMPARISON, "--run", "bad"]])
+def test_either_a_comparison_or_a_run_is_named(cli, named):
     said = cli.err("report", "html", *named, "--out", "report.html")
     assert "Give --compare for a comparison, or --run for a run alone" in said
 
 
-def test_view_prints_the_path_where_there_is_no_browser(compared, cli):
-    hint, shown = cli.out("view", "runs/bad").splitlines()
+def test_view_prints_the_path_where_there_is_no_browser(cli):
+    hint, shown = cli.out("view", "bad").splitlines()
     assert hint == f"Compared with its baseline: agent-eval view {COMPARISON}"
     path = Path(shown)
     assert path.name.startswith("agent-eval-")
@@ -74,7 +67,7 @@ def test_view_prints_the_path_where_there_is_no_browser(compared, cli):
     shutil.rmtree(path.parent)
 
 
-def test_view_opens_a_comparison_with_its_decision_in_the_browser(compared, cli, monkeypatch):
+def test_view_opens_a_comparison_with_its_decision_in_the_browser(cli, monkeypatch):
     cli.run("gate", "--compare", COMPARISON, "--max-regressed-cases", "0", code=1)
     opened: list[str] = []
     monkeypatch.setenv("BROWSER", "firefox")
@@ -85,7 +78,7 @@ def test_view_opens_a_comparison_with_its_decision_in_the_browser(compared, cli,
     assert '<h1 class="failed">' in Path("page.html").read_text("utf-8")
 
 
-def test_a_report_has_the_decision_beside_its_comparison(compared, cli):
+def test_a_report_has_the_decision_beside_its_comparison(cli):
     cli.run("gate", "--compare", COMPARISON, "--max-regressed-cases", "0", code=1)
     cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html")
     assert '<h1 class="failed">' in Path("report.html").read_text("utf-8")

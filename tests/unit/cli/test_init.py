@@ -103,12 +103,21 @@ def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.Mon
     assert screen.getvalue().endswith("Replace the two cases by what your users ask.\n")
 
 
-def test_a_person_is_not_asked_for_a_platform_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(".gitlab-ci.yml").write_text("stages: [test]\n")
-    answer(monkeypatch, "")
+@pytest.mark.parametrize(
+    ("known", "answers", "written"),
+    [(True, [""], ".gitlab/agent-eval.yml"), (False, ["", "gitlab"], ".gitlab-ci.yml")],
+)
+def test_a_person_is_asked_for_a_platform_that_is_not_known_and_may_leave_the_agent_out(
+    known: bool, answers: list[str], written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if known:
+        Path(".gitlab-ci.yml").write_text("stages: [test]\n")
+    answer(monkeypatch, *answers)
     assert main(["init"]) == 0
-    assert Path(".gitlab/agent-eval.yml").is_file()
-    assert Path(".gitlab-ci.yml").read_text() == "stages: [test]\n"
+    assert Path(written).is_file()
+    assert (Path(".gitlab-ci.yml").read_text() == "stages: [test]\n") == known
+    assert not Path(WORKFLOW).exists()
+    assert "trace" in json.loads(Path("suites/starter_suite.json").read_text())["cases"][0]
 
 
 def test_what_is_still_to_be_filled_in_is_listed(cli: Shell) -> None:
@@ -124,19 +133,8 @@ def test_what_is_still_to_be_filled_in_is_listed(cli: Shell) -> None:
     (package,) = cli.json("init", "--format", "json", *pip, "--out", "b")["to_fill_in"]
     assert package.startswith("what pip installs, AGENT_EVAL_PACKAGE (b/.gitlab-ci.yml, ")
     assert package.endswith(", b/Jenkinsfile)")
-
-
-def test_nothing_is_left_to_fill_in_where_action_and_image_are_given(cli: Shell) -> None:
-    where = ["--action", f"acme/agent-eval@{COMMIT}", "--image", "ghcr.io/acme/agent-eval:v1", "--ci", "all"]
-    assert cli.json("init", "--format", "json", *where)["to_fill_in"] == []
-
-
-def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer(monkeypatch, "", "gitlab")
-    assert main(["init"]) == 0
-    assert Path(".gitlab-ci.yml").is_file()
-    assert not Path(WORKFLOW).exists()
-    assert "trace" in json.loads(Path("suites/starter_suite.json").read_text())["cases"][0]
+    given = ["--action", f"acme/agent-eval@{COMMIT}", "--image", "ghcr.io/acme/agent-eval:v1", "--ci", "all"]
+    assert cli.json("init", *given, "--out", "c")["to_fill_in"] == []
 
 
 def test_a_person_who_leaves_at_a_question_gets_no_files(

@@ -263,12 +263,6 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_the_shell_can_ask_for_completions() -> None:
-    asked = {"_AGENT_EVAL_COMPLETE": "bash_complete", "COMP_WORDS": "agent-eval sch", "COMP_CWORD": "1"}
-    done = subprocess.run(PROGRAM, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
-    assert done.stdout == "plain,schema\n"
-
-
 def test_output_survives_a_locale_without_the_characters(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
     done = subprocess.run(

@@ -162,12 +162,10 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(cli: Shell
         (("--runs", "1"), "--runs"),
         (("--execution-mode", "propose_execute_repair"), "needs --agent"),
         (("--execution-mode", "trace_score", "--propose-command", "x"), "runs no agent"),
-        (("--agent", "python:a:b", "--propose-command", "x"), "by --agent-command and --agent"),
         (
             ("--set", "limits.attempt.steps=3"),
             "--set limits.attempt.steps is for running an agent, and none is named",
         ),
-        (("--repair-command", "x"), "goes with an agent that is a program"),
         (("--propose-command", "true", "--resume"), "--resume"),
         (("--judge", "regexx"), "regex"),
     ],

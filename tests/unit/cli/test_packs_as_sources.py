@@ -15,18 +15,9 @@ from agent_eval.cli.main import main
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import STDOUT, write_output
 from agent_eval.evidence.reader import open_pack
-from tests.unit.cli.shell import Shell, Terminal
+from tests.unit.cli.shell import EXAMPLES, Shell, Terminal
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-
-
-@pytest.fixture(autouse=True)
-def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """`good` and `bad`, which holds a comparison with it."""
-    for name in ("good", "bad"):
-        assert main(["run", str(EXAMPLES / f"suite_{name}.json"), "--out", name]) == 0
-    assert main(["compare", "--baseline", "good", "--candidate", "bad"]) == 0
-    capsys.readouterr()
+pytestmark = pytest.mark.usefixtures("examples")
 
 
 @pytest.mark.parametrize(

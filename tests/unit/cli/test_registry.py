@@ -95,12 +95,6 @@ def test_verify_says_no_when_something_pinned_changed(cli: Shell, here: Path) ->
     assert "is not what was registered" in cli.out("registry", "verify", code=1)
 
 
-def test_another_registry_may_be_named(cli: Shell, here: Path) -> None:
-    cli.json("registry", *WAIVER, "--registry-path", "elsewhere/r.json")
-    assert (here / "elsewhere" / "r.json").exists()
-    assert cli.json("registry", "waiver-list")["count"] == 0
-
-
 def test_hostile_words_do_not_reach_the_terminal(cli: Shell) -> None:
     words = [word if word != "case-42" else "\x1b[31mred\nw-2  forged" for word in WAIVER]
     cli.json("registry", *words)

@@ -83,12 +83,3 @@ def test_the_pack_itself_is_never_written_over(cli: Shell) -> None:
         error = cli.error("rejudge", "--run", "old", "--out", out, "--judge", "policy")
         assert "the pack to judge again" in error["message"]
     assert open_pack(Path("old")).manifest_sha256 == manifest
-
-
-def test_a_pack_that_was_tampered_with_is_refused(cli: Shell) -> None:
-    judged(cli, CASES)
-    summary = Path("old/run/summary.json")
-    summary.write_bytes(summary.read_bytes().replace(b"3", b"4"))
-    error = cli.error("rejudge", "--run", "old", "--out", "new", "--judge", "policy")
-    assert error["code"] == "invalid_pack"
-    assert not Path("new").exists()

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent_eval.operations.resume import journal_path
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import EXAMPLES, Shell
 
 pytestmark = pytest.mark.usefixtures("pinned")
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 GOOD, BAD = "suites/suite_good.json", "suites/suite_bad.json"
 AT = "20260114-100000"
 

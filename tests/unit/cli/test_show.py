@@ -14,15 +14,12 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.reports.terminal import RED, painted
 from agent_eval.reports.trajectory import trajectory_text
 from tests.factories import make_case, make_config, make_pack, make_result, make_suite, make_trace
-from tests.unit.cli.shell import Shell
-
-REPOSITORY = Path(__file__).resolve().parents[3]
-BAD = str(REPOSITORY / "examples" / "suite_bad.json")
+from tests.unit.cli.shell import EXAMPLES, Shell
 
 
 @pytest.fixture
 def pack() -> str:
-    assert main(["run", "--suite", BAD, "--out", "runs/a"]) == 0
+    assert main(["run", str(EXAMPLES / "suite_bad.json"), "--out", "runs/a"]) == 0
     return "runs/a"
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import EXAMPLES, Shell
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "suite_good.json"
+EXAMPLE = EXAMPLES / "suite_good.json"
 WAIVER = ("registry", "waiver-add", "--baseline-name", "main", "--reason", "known", "--approved-by", "qa")
 
 

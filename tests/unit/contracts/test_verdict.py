@@ -8,6 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from agent_eval.contracts import REPLAY_CONTRACT, Outcome, Verdict, case_result, combine
+from agent_eval.contracts.verdict import fault_of
+from agent_eval.errors import Fault
 from tests.factories import summarize
 
 
@@ -60,6 +62,28 @@ def test_only_failures_of_hard_judges_are_hard_fails() -> None:
     assert case_result("c", [verdict("error")]).hard_failed
     assert not case_result("c", [verdict("failed", hard=False)]).hard_failed
     assert not case_result("c", [verdict("inconclusive")]).hard_failed
+
+
+UNREACHABLE = ("execution", "error", "infrastructure")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "findings", "fault"),
+    [
+        ("failed", [("policy", "failed", "policy_violation")], None),
+        ("inconclusive", [("llm", "inconclusive", None)], None),
+        ("inconclusive", [("execution", "inconclusive", None)], Fault.ENVIRONMENT),  # the simulated user
+        ("error", [UNREACHABLE, ("policy", "failed", "policy_violation")], Fault.INFRASTRUCTURE),
+        ("error", [UNREACHABLE, ("prompt_injection", "failed", "injection")], Fault.AGENT),
+        ("error", [("execution", "error", "timeout"), ("llm", "error", "judge_error")], Fault.AGENT),
+        ("error", [("llm", "error", "judge_error")], Fault.JUDGE),
+        ("error", [("llm", "error", "judge_error"), ("strict", "error", "environment")], Fault.ENVIRONMENT),
+    ],
+)
+def test_what_ended_a_trial_says_whose_fault_it_is(
+    outcome: str, findings: list[tuple[str, str, str | None]], fault: Fault | None
+) -> None:
+    assert fault_of(outcome, findings) is fault
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from agent_eval.contracts import Case
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.suite import Conversation
 from agent_eval.conversation.simulated_user import (
     Exchange,
-    Place,
     Prompt,
     SimulatedUser,
     Simulation,
@@ -44,7 +44,8 @@ class Remembering(ScriptedModel):
 
 def played(*rows: dict[str, Any], conversation: Conversation = JANE) -> tuple[SimulatedUser, Remembering]:
     model = Remembering(*rows)
-    return SimulatedUser(Simulation(model), conversation, Place("refund", loop=2)), model
+    case = Case(case_id="refund", conversation=conversation)
+    return SimulatedUser(Simulation(model), case, loop=2), model
 
 
 def says(*rows: dict[str, Any], exchanges: list[Exchange] = HELLO) -> UserMessage:
@@ -173,7 +174,7 @@ def test_the_prompt_can_be_replaced_and_is_known_by_its_digest(tmp_path: Path) -
     own, model = read_prompt(tmp_path / "prompt.md"), Remembering({"text": "Hi"})
     simulation = Simulation(model, own)
     tricky = Conversation(guidelines="{{user_info}} {{guidelines}}", user_info={"a": "{{language}}"})
-    SimulatedUser(simulation, tricky, Place("a")).next_message(HELLO)
+    SimulatedUser(simulation, Case(case_id="a", conversation=tricky)).next_message(HELLO)
     assert model.requests[0].system.startswith("Act: {{user_info}} {{guidelines}} Know: {")
     assert "{{language}}" in model.requests[0].system
     assert simulation.describe()["prompt_sha256"] == own.digest != released_prompt().digest

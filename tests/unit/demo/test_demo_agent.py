@@ -1,11 +1,13 @@
-"""The demonstration's agents by the AUI API, and what catches each of their defects."""
+"""The demonstration's agents by the AUI API, what catches each of their defects, and their bundled suites."""
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -14,26 +16,29 @@ from agent_eval.agents.base import AgentOptions, Clocks, Surroundings, Task
 from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.tools import CaseTools
 from agent_eval.cli.main import main
-from agent_eval.contracts import Case, Trace
+from agent_eval.contracts import Case, Event, Trace
 from agent_eval.contracts.aui import StrictKind
+from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
-from agent_eval.demo.agents import BUNDLED, DEFECTS, INVENTED, forbidden_to
+from agent_eval.demo.agents import BUNDLED, DEFECTS, INVENTED, Session, domains_by_agent, forbidden_to
 from agent_eval.demo.aui_server import DemoAgents, DemoServer, respond
 from agent_eval.errors import NotEvaluable, UsageError
-from agent_eval.http.client import Session
+from agent_eval.http.client import Session as HttpSession
 from agent_eval.http.errors import HttpError
-from agent_eval.judges.builtin.strict import check
+from agent_eval.judges.builtin.strict import StrictJudge, check
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
+from agent_eval.suites.validate import validate_suite
 from tests.extent import crossed
 
-SUITES = {
-    path.stem: path
-    for folder in ("Demo Agents", "Quack Agents")
-    for path in sorted((BUNDLED / folder).rglob("*.json"))
-}
+FILES = [
+    path for folder in ("Demo Agents", "Quack Agents") for path in sorted((BUNDLED / folder).rglob("*.json"))
+]
+SUITES = {path.stem: path for path in FILES}
+EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
+"""The example of the format's specification, for which the demonstration has an agent as well."""
 # No step of a domain answers the first message; the second ends the conversation.
 USER = [
     {"contains": "Zzz?", "object": {"message": "Zzz again.", "done": True, "reason": "goal"}},
@@ -161,7 +166,7 @@ def test_a_trace_can_be_read_again() -> None:
 
 
 def test_bodies_that_are_no_object_or_too_large_are_refused(served: DemoServer) -> None:
-    session = Session(served.url, secret_headers={"x-network-api-key": "any"})
+    session = HttpSession(served.url, secret_headers={"x-network-api-key": "any"})
     with pytest.raises(HttpError) as refused:
         session.request("POST", "/api/v1/external/tasks", json=[1])
     assert refused.value.status == 422
@@ -192,3 +197,75 @@ def test_the_command_lists_its_defects_and_refuses_what_it_cannot_serve(
     ):
         assert main(["demo-agent", *words]) == 2
         assert says in capsys.readouterr().err
+
+
+def answers(case: Case, agent_id: str) -> list[str]:
+    """Say the fixed messages of a case, until the first that is simulated or the end of the conversation."""
+    assert case.conversation is not None
+    session, texts = Session(domains_by_agent()[agent_id]), list[str]()
+    for turn in case.turns:
+        if turn.auto:
+            break
+        answer = session.answer(turn.input, case.conversation.user_info)
+        texts.append(answer.text)
+        if answer.is_error or FORWARDING in answer.workflows:
+            break
+    return texts
+
+
+@pytest.mark.parametrize("path", SUITES.values(), ids=list(SUITES))
+def test_a_bundled_suite_is_valid_and_realistic(path: Path) -> None:
+    report = validate_suite(path)
+    assert report.errors == []
+    assert report.warnings == []
+    cases = [case for _, case in open_suite(path).cases()]
+    assert len(cases) >= 6
+    for case in cases:
+        assert case.metadata["tags"]
+        assert case.metadata["strict"]
+        assert case.metadata["llm"]
+        evaluations = [*case.metadata["strict"], *case.metadata["llm"]]
+        assert all("category" in evaluation for evaluation in evaluations)
+        assert case.conversation is not None
+        assert case.conversation.guidelines
+        assert any(turn.auto for turn in case.turns)
+    logic = [rule for case in cases for each in case.metadata["strict"] for rule in each.get("aui_logic", [])]
+    assert len(set(logic)) >= 3
+
+
+@pytest.mark.parametrize("path", SUITES.values(), ids=list(SUITES))
+def test_an_agent_that_knows_nothing_fails_in_every_test(path: Path) -> None:
+    trace_info = {"context": {}, "understanding": {"extracted_params": {}}, "decisions": [], "response": {}}
+    knows_nothing = {"aui": {"executed_workflows": [], "trace_info": trace_info}}
+    said = {"actor": "agent", "type": "message", "output": "I do not know.", "attributes": knows_nothing}
+    trace = Trace([Event(idx=0, **said)])
+    for _, case in open_suite(path).cases():
+        assert not StrictJudge().evaluate(case, trace).passed, case.case_id
+
+
+def test_every_domain_is_that_of_a_suite() -> None:
+    agents = {open_suite(path).header.metadata["agent_id"] for path in [*FILES, EXAMPLE]}
+    assert agents == set(domains_by_agent())
+    assert len(agents) == len(list((BUNDLED / "domains").glob("*.json")))
+
+
+def test_every_step_of_a_domain_answers_a_message_of_its_suites() -> None:
+    texts: dict[str, set[str]] = {}
+    for path in [*FILES, EXAMPLE]:
+        suite = open_suite(path)
+        agent_id = suite.header.metadata["agent_id"]
+        for _, case in suite.cases():
+            texts.setdefault(agent_id, set()).update(answers(case, agent_id))
+    for agent_id, given in texts.items():
+        steps = domains_by_agent()[agent_id].steps
+        unused = [step.reply for step in steps if not any(_may_be(step.reply, text) for text in given)]
+        assert unused == [], agent_id
+
+
+def _may_be(reply: str, text: str) -> bool:
+    """Tell whether a text is a reply with the values of variables filled in."""
+    return re.fullmatch(re.sub(r"\\{\w+\\}", ".*", re.escape(reply)), text) is not None
+
+
+def test_no_two_suites_have_the_same_name() -> None:
+    assert len({open_suite(path).header.dataset_id for path in FILES}) == len(SUITES) == len(FILES)

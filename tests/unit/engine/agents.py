@@ -1,7 +1,5 @@
 """Agents that do what a test wants."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime

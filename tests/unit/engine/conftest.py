@@ -1,7 +1,5 @@
 """Suites to score."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +31,7 @@ def case(case_id: str, **more: Any) -> dict[str, Any]:
 def make_suite(tmp_path: Path) -> MakeSuite:
     def make(cases: list[Any] | int, name: str = "suite.jsonl") -> SuiteSource:
         if isinstance(cases, int):
-            cases = [
-                case(f"c{number}", tool="forbidden" if number % 7 == 3 else "lookup")
-                for number in range(cases)
-            ]
+            cases = [case(f"c{at}", tool="forbidden" if at % 7 == 3 else "lookup") for at in range(cases)]
         path = tmp_path / name
         if name.endswith(".jsonl"):
             rows = [{"dataset_id": "demo"}, *cases]

@@ -1,7 +1,5 @@
 """Judges that misbehave, for tests: what a plug-in may do, someone's will."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from agent_eval.contracts import Case, Trace, Verdict

@@ -1,7 +1,5 @@
 """Running an agent: every finished trial is kept, and only what is missing is run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -238,9 +236,7 @@ def test_the_pack_does_not_depend_on_how_it_was_run(
     assert open_pack(tmp_path / "whole").summary.failed_cases == 30
 
 
-def test_every_case_has_its_first_trial_before_any_has_its_second(
-    go: Go, config: RunConfig, tmp_path: Path
-) -> None:
+def test_each_case_has_its_first_trial_before_any_second(go: Go, config: RunConfig, tmp_path: Path) -> None:
     def behave(task: Task) -> Answer:
         bad = task.case.case_id == "c1" and len(agent.tasks) > 3
         return Answer(calls=("forbidden",) if bad else ("lookup",))

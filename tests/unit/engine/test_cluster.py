@@ -1,7 +1,5 @@
 """Score shards on another executor: the pack is the same, and a lost task is an error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path

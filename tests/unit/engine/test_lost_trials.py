@@ -1,7 +1,5 @@
 """Trials that are lost through no fault of the agent are errors; only a resumed run tries them again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trials at once: as many as are wanted, or as a provider takes. Each is on disk when it counts."""
 
-from __future__ import annotations
-
 import errno
 import threading
 import time

@@ -1,7 +1,5 @@
 """Score a suite: the same pack every time, and only an error if it cannot be scored."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Several packs in one zip, and what artifact stores make of it."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Callable

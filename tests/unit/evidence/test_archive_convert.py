@@ -1,7 +1,5 @@
 """Converting between layouts loses nothing: there and back are the same bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Artifacts of cases: written, sealed, read and converted in both layouts, whatever they are called."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """What is written into a pack after the run: listed, locked, never part of the run."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

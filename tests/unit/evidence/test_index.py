@@ -1,7 +1,5 @@
 """A case's row in the index: what it knows, and what it leaves open."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

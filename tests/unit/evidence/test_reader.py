@@ -1,7 +1,5 @@
 """Reading a pack: everything a consumer needs, in suite order, from both layouts."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from itertools import islice

@@ -1,7 +1,5 @@
 """Rows of packs: checked whichever rows came before them, built when asked for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

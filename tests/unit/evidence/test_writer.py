@@ -1,7 +1,5 @@
 """Writing packs: exact files, exact bytes, in both layouts."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -13,10 +13,12 @@ from agent_eval.contracts import Case, Trace
 from agent_eval.errors import FailureKind, InvalidInput, NothingMeasured
 from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.judges.builtin.replay_contract import ReplayContractJudge
+from agent_eval.operations.conformance import EXPECTED
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 
 TRANSCRIPT, FRAMEWORK, PROVIDER = "transcript", "framework", "provider"
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
+EXPORTS = [path for path in sorted(FIXTURES.glob("*/*")) if not path.name.endswith(EXPECTED)]
 FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
 
 

@@ -18,7 +18,6 @@ from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.paths import suite_paths
 from agent_eval.suites.reader import load_suite
-from agent_eval.suites.validate import validate_suite
 from tests.unit.importers.importing import of_value
 
 
@@ -56,6 +55,10 @@ TWO_TURNS = (
 )
 
 
+WHOLE = ["Hello", "Hi!", "Bye", "Goodbye."]
+OTHER = chat([user("Hello"), assistant("Hi!"), user("Stay")], {"content": "All right."})
+
+
 def said_in(case: Any) -> list[Any]:
     return [event.content for event in case.trace]
 
@@ -65,10 +68,6 @@ def test_a_repeated_history_is_in_the_trace_once(tmp_path):
     assert said_in(case) == WHOLE
     assert [turn.input for turn in case.turns] == ["Hello", "Bye"]
     assert sum(event.usage.input_tokens for event in case.trace if event.usage) == 10
-
-
-WHOLE = ["Hello", "Hi!", "Bye", "Goodbye."]
-OTHER = chat([user("Hello"), assistant("Hi!"), user("Stay")], {"content": "All right."})
 
 
 @pytest.mark.parametrize(
@@ -134,19 +133,6 @@ def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids,
     assert result.diagnostics.counts == notes
 
 
-@pytest.mark.parametrize("name", ["suite.json", "suite.jsonl"])
-def test_what_is_written_is_a_valid_suite_and_the_same_again(tmp_path, name):
-    source = tmp_path / "dump.json"
-    source.write_text(json.dumps(list(TWO_TURNS)))
-    out = tmp_path / name
-    written = []
-    for _ in range(2):
-        import_traces(ImportRequest((source,), out, "provider"))
-        written.append(out.read_bytes())
-    assert validate_suite(out, strict=True, require_version="1.2.0").passed
-    assert written[0] == written[1]
-
-
 def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
     call = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"id": 7}'}}
     history = [user("Where?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -172,16 +158,14 @@ def test_arguments_that_are_no_json_are_kept_as_text_and_marked(tmp_path):
 
 def pack(source: Path, kind: str, tmp_path: Path) -> Path:
     """Put a file into a container."""
+    target = tmp_path / f"packed.{kind}"
     if kind == "gz":
-        target = tmp_path / "dump.jsonl.gz"
         target.write_bytes(gzip.compress(source.read_bytes()))
     elif kind == "zip":
-        target = tmp_path / "dump.zip"
         with zipfile.ZipFile(target, "w") as archive:
             archive.write(source, "logs/dump.jsonl")
             archive.writestr("logs/readme.md", "not an export")
     else:
-        target = tmp_path / "logs"
         target.mkdir()
         (target / "a.jsonl").write_bytes(source.read_bytes())
     return target
@@ -282,6 +266,23 @@ def test_expectations_are_joined_by_id_and_the_others_reported(tmp_path, name, t
     assert (case.case_id, case.expected_output) == ("prod-s1", "A")
     assert case.metadata["labels"] == {"team": "x"}
     assert [(entry.field, entry.severity) for entry in result.diagnostics.entries] == [("s9", "lost")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("e.json", b"7", "is neither an object nor an array"),
+        ("e.json", b'[{"id": "a"}, {"team": "x"}]', "entry 2 has none of case_id, id"),
+        ("e.json", b'{"cases": [{"id": "a"}, {"case_id": "a"}]}', "entry 2 repeats the id 'a'"),
+        ("e.csv", b"id,expected_output\na,\xff\n", "is not CSV in UTF-8"),
+        ("e.csv", b'id,expected_output\na,"b\n', "is not CSV in UTF-8: unexpected end of data"),
+    ],
+)
+def test_a_file_of_expectations_that_cannot_be_joined_is_refused(tmp_path, name, data, problem):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidInput, match=f"{name}: {problem}") as caught:
+        imported(tmp_path, TWO_TURNS[0], expect=tmp_path / name)
+    assert caught.value.remedy.startswith('Write {"ID": EXPECTED} as JSON')
 
 
 def test_integers_that_do_not_fit_64_bits_are_kept_as_text(tmp_path):

@@ -20,15 +20,13 @@ from agent_eval.operations.import_traces import Imported, ImportRequest, import_
 from agent_eval.suites.reader import load_suite
 from tests.e2e.program import unmeasured
 from tests.extent import amount
-from tests.unit.importers.importing import FAMILIES
-from tests.unit.importers.importing import FIXTURES as ADAPTERS
+from tests.unit.importers.importing import EXPORTS, FAMILIES
 
 PARALLEL = amount(1_000, 10_000, 10_000)
 CUTS = amount(12, 50, 200)
 CHANGES = amount(6, 25, 100)
-FILES = [path for path in sorted(ADAPTERS.glob("*/*")) if not path.name.endswith(".expected.json")]
-FIXTURES = [path for path in FILES if FAMILIES[path.parent.name] == "provider"]
-EVERY_FORMAT = [path for path in FILES if path.suffix in (".json", ".jsonl", ".traj")]
+FIXTURES = [path for path in EXPORTS if FAMILIES[path.parent.name] == "provider"]
+EVERY_FORMAT = [path for path in EXPORTS if path.suffix in (".json", ".jsonl", ".traj")]
 
 
 def attempt(source: Path, home: Path, family: Family = "provider") -> Imported | None:

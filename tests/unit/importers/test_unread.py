@@ -14,7 +14,7 @@ import pytest
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.importers.catalog import Family
 from agent_eval.importers.shapes import CALL, shapes_of
-from tests.unit.importers.importing import FAMILIES, FIXTURES, Result, imported, of_lines, of_value
+from tests.unit.importers.importing import EXPORTS, FAMILIES, Result, of_lines, of_value
 
 CALLS = {"id": "c1", "type": "function", "function": {"name": "delete_order", "arguments": '{"id": 7}'}}
 ASKED = {"role": "user", "content": "Remove order 7."}
@@ -175,8 +175,8 @@ def lost(result: Result) -> list[dict[str, Any]]:
 
 def documents() -> Iterator[Any]:
     """The fixtures that hold a call, with the name of their format."""
-    for path in sorted(FIXTURES.rglob("*")):
-        if path.suffix in (".json", ".jsonl", ".traj") and not path.name.endswith(".expected.json"):
+    for path in EXPORTS:
+        if path.suffix in (".json", ".jsonl", ".traj"):
             text = path.read_text("utf-8")
             try:
                 values = [json.loads(text)]
@@ -240,13 +240,9 @@ def calls_of(result: Result) -> set[tuple[Any, ...]]:
 
 def import_of(name: str, values: list[Any], out: Path) -> Result | None:
     """Import records; None where that is refused."""
-    out.mkdir()
-    path = out / "in.jsonl"
-    path.write_text("\n".join(json.dumps(value) for value in values) + "\n", "utf-8")
-    if len(values) == 1:
-        path = out / "in.json"
-        path.write_text(json.dumps(values[0]), "utf-8")
     try:
-        return imported(FAMILIES[name], path, out, name=name)
+        if len(values) == 1:
+            return of_value(FAMILIES[name], values[0], out, name=name)
+        return of_lines(FAMILIES[name], values, out, name=name)
     except AgentEvalError:
         return None

@@ -316,16 +316,6 @@ def test_a_judge_without_a_model_of_its_own_takes_what_every_judge_takes() -> No
     assert (verdict.hard, verdict.category, verdict.outcome) == (False, "tone", Outcome.PASSED)
 
 
-def test_fields_that_no_judge_looks_at_are_in_the_evidence() -> None:
-    fields = {"regex_patterns": ["done"], "expected_output": "done", "must_not_call": ["pay"]}
-    case = make_case(says(), **fields, metadata={"canaries": ["XK"], "topic": "x"})
-    (first, *_) = judge_case(load_judges(["regex"]), case, Trace(case.trace))
-    unread = ["expected_output", "metadata.canaries", "must_not_call"]
-    assert first.evidence == {"fields_not_judged": unread}
-    judges = load_judges(["regex", "final_output", "prompt_injection"])
-    assert judge_case(judges, case, Trace(case.trace))[0].evidence == {"fields_not_judged": ["must_not_call"]}
-
-
 def test_a_judge_that_does_not_say_what_it_reads_may_read_all_of_it() -> None:
     case = make_case(says(), regex_patterns=["done"])
     judges = load_judges(["command"], {"command": {"command": ["true"]}})

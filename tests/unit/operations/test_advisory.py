@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_eval.config.spec import Judging, Output, RunSpec
+from agent_eval.config.spec import Judging
 from agent_eval.contracts.verdict import advisory_in
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import Pack
 from agent_eval.history.records import history_key
-from agent_eval.operations.run import run_suite
 from agent_eval.operations.unjudged import why_ended
 from agent_eval.reports.trajectory import trajectory_text
-from tests.factories import make_case, make_suite
+from tests.factories import make_case
+from tests.unit.operations.runs import judged
 
 MINE = """\
 import os
@@ -38,24 +38,19 @@ def change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "change").mkdir()
     monkeypatch.chdir(tmp_path / "change")
     Path("mine.py").write_text(MINE)
-    cases = [make_case(name, regex_patterns=["done"]) for name in ("a", "ends")]
-    Path("suite.json").write_text(json.dumps(make_suite(*cases)))
     return tmp_path
 
 
-def run(out: str, judging: Judging) -> Pack:
-    spec = RunSpec(suite=Path("suite.json"), output=Output(pack=Path(out)), judging=judging)
-    run_suite(
-        spec,
-        environ={"DATABASE_PASSWORD": "correct-horse-7", "AGENT_EVAL_CLOCK": "2026-01-01T00:00:00+00:00"},
-    )
-    return open_pack(Path(out))
+def run(out: str, **judging: Any) -> Pack:
+    environ = {"DATABASE_PASSWORD": "correct-horse-7", "AGENT_EVAL_CLOCK": "2026-01-01T00:00:00+00:00"}
+    cases = [make_case(name, regex_patterns=["done"]) for name in ("a", "ends")]
+    return judged(out, *cases, environ=environ, **judging)
 
 
 def test_they_change_no_result_and_no_key(change: Path) -> None:
     new = Judging(judges=("mine:Mine",))
-    without = run("without", Judging(judges=("regex",), directory=change / "tip"))
-    pack = run("with", Judging(judges=("regex",), directory=change / "tip", advisory=new))
+    without = run("without", directory=change / "tip")
+    pack = run("with", directory=change / "tip", advisory=new)
     assert pack.summary.passed_cases == 2
     assert pack.summary.model_copy(update={"run_id": ""}) == without.summary.model_copy(update={"run_id": ""})
     assert history_key(pack.config) == history_key(without.config)
@@ -64,7 +59,7 @@ def test_they_change_no_result_and_no_key(change: Path) -> None:
 
 
 def test_they_are_in_the_evidence_without_its_secrets_and_on_the_screen(change: Path) -> None:
-    pack = run("with", Judging(judges=("regex",), advisory=Judging(judges=("mine:Mine",))))
+    pack = run("with", advisory=Judging(judges=("mine:Mine",)))
     rows = {row["case_id"]: row for row in pack.results()}
     (found,) = advisory_in(rows["a"]["verdicts"])
     assert (found.judge_id, found.outcome) == ("mine", "failed")
@@ -87,7 +82,7 @@ def test_what_is_no_finding_in_a_pack_is_left_out() -> None:
 
 
 def test_a_judge_of_the_run_that_ended_is_named_with_the_first_case(change: Path) -> None:
-    pack = run("with", Judging(judges=("mine:Mine",), directory=change / "change"))
+    pack = run("with", judges=("mine:Mine",), directory=change / "change")
     assert why_ended(pack.summary, pack.results()) == (
         "Judge `mine` ended without a verdict in `ends`. It ended without an answer."
     )

@@ -1,52 +1,34 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.gate import Rules, decide_on
 from agent_eval.operations.report_material import material_of
-from agent_eval.operations.run import run_suite
-from tests.factories import make_case, make_suite
+from tests.factories import make_case
+from tests.unit.operations.runs import judged
 
 ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
 
 
-def judged(root: Path, name: str, *cases: dict[str, Any]) -> Path:
-    suite, pack = root / f"{name}.json", root / name
-    suite.write_text(json.dumps(make_suite(*cases)))
-    run_suite(
-        RunSpec(suite=suite, output=Output(pack=pack), judging=Judging(judges=("regex",))), environ=ENVIRON
-    )
-    return pack
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def packs(tmp_path: Path) -> tuple[Path, Path]:
-    """A run and one in which the only case fails."""
-    before, after = (
-        judged(tmp_path, name, make_case("a", output=output, regex_patterns=["done"]))
-        for name, output in (("before", "done"), ("after", "no"))
-    )
-    return before, after
-
-
-def test_an_archive_is_compared_where_it_is_said_where_to_write(
-    packs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    before, after = packs
-    archive = tmp_path / "after.zip"
-    write_bundle({"after": after}, archive, {})
+def test_an_archive_is_compared_where_it_is_said_where_to_write() -> None:
+    for name, output in (("before", "done"), ("after", "no")):
+        judged(name, make_case("a", output=output, regex_patterns=["done"]))
+    archive, out = Path("after.zip"), Path("comparison.json")
+    write_bundle({"after": Path("after")}, archive, {})
     with pytest.raises(UsageError, match="nothing can be written"):
-        compare_packs(before, archive, environ=ENVIRON)
-    out = tmp_path / "comparison.json"
-    found = compare_packs(before, archive, out=out, environ=ENVIRON)
+        compare_packs("before", archive, environ=ENVIRON)
+    found = compare_packs("before", archive, out=out, environ=ENVIRON)
     assert found.path == out
     assert found.comparison.trials is None
 
@@ -83,10 +65,10 @@ def test_cases_that_only_their_ids_tell_apart_are_compared(
     now: list[dict[str, Any]],
     pairs: str | None,
     regressed: list[str],
-    tmp_path: Path,
 ) -> None:
-    runs = judged(tmp_path, "before", *before), judged(tmp_path, "now", *now)
-    result = compare_packs(*runs, environ=ENVIRON)
+    judged("before", *before)
+    judged("now", *now)
+    result = compare_packs("before", Path("now"), environ=ENVIRON)
     comparison = result.comparison
     assert [row.case_id for row in comparison.case_regressions if row.regressed] == regressed
     notices = [text for text in comparison.behaviour.notices if "another id" in text]

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from agent_eval.operations.environment import (
 )
 from tests.e2e.program import agent_eval
 from tests.factories import make_case, make_suite
+from tests.fakes.git_host import commit, git
 
 OTHER = "f" * 40
 
@@ -40,42 +40,27 @@ def test_pinned_environment__a_package_that_is_not_installed_is_null(monkeypatch
     assert pinned_environment()["packages"] == {"no-such-package": None}
 
 
-def git(place: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=place, env=environ, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
-
 def test_the_commit_is_that_of_the_checkout_above(tmp_path: Path) -> None:
     assert git_commit(tmp_path) is None
     git(tmp_path, "init", "--quiet")
     assert git_commit(tmp_path) is None
-    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
-    commit = git(tmp_path, "rev-parse", "HEAD")
+    made = commit(tmp_path)
     git(tmp_path, "worktree", "add", "--quiet", "--detach", "tree")
-    assert {git_commit(tmp_path / place) for place in ("", "tree", "not/there/yet")} == {commit}
+    assert {git_commit(tmp_path / place) for place in ("", "tree", "not/there/yet")} == {made}
     (tmp_path / ".git" / "HEAD").write_text("nonsense")
     assert git_commit(tmp_path) is None
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_the_commit_of_a_checkout_of_another_user_is_known(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
-    commit = git(tmp_path, "rev-parse", "HEAD")
+    made = commit(tmp_path)
     for path in (tmp_path, tmp_path / ".git"):
         os.chown(path, 12345, 12345)
-    assert git_commit(tmp_path) == commit
+    assert git_commit(tmp_path) == made
 
 
 def test_a_tree_is_dirty_where_a_file_that_git_knows_was_changed(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / "agent.py").write_text("1")
-    git(tmp_path, "add", "agent.py")
-    git(tmp_path, "commit", "-qm", "x")
+    commit(tmp_path, **{"agent.py": "1"})
     assert is_dirty(tmp_path) is False
     (tmp_path / "evidence.json").write_text("{}")
     assert is_dirty(tmp_path) is False
@@ -115,15 +100,11 @@ def test_locks_are_pinned_by_digest(tmp_path: Path) -> None:
 
 
 def test_what_the_user_states_comes_before_what_is_found(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
-    (tmp_path / "uv.lock").write_bytes(b"x")
-    (tmp_path / "prompt.txt").write_bytes(b"Be brief.")
+    made = commit(tmp_path, **{"uv.lock": "x", "prompt.txt": "Be brief."})
     agent = AgentSpec(name="openai:m", system_prompt=tmp_path / "prompt.txt")
     spec = RunSpec(suite=Path("s"), output=Output(pack=Path("p")), agent=agent)
     pins = agent_pins(spec, tmp_path)
-    commit = git(tmp_path, "rev-parse", "HEAD")
-    assert (pins["git_commit"], pins["prompt_hash"]) == (commit, hashlib.sha256(b"Be brief.").hexdigest())
+    assert (pins["git_commit"], pins["prompt_hash"]) == (made, hashlib.sha256(b"Be brief.").hexdigest())
     assert pins["dependency_lock_hash"] == hashlib.sha256(b"x").hexdigest()
     stated = {"git_commit": OTHER, "dependency_lock_hash": "l", "prompt_hash": "p", "container_image": "i@1"}
     pins = agent_pins(replace(spec, identity=Identity(**stated)), tmp_path)
@@ -132,11 +113,7 @@ def test_what_the_user_states_comes_before_what_is_found(tmp_path: Path) -> None
 
 def test_a_pack_names_no_path_host_user_or_working_directory(tmp_path: Path) -> None:
     place = tmp_path / "a-working-directory-of-mine"
-    place.mkdir()
-    (place / "suite.json").write_text(json.dumps(make_suite(make_case("a", "lookup"))))
-    git(place, "init", "-q")
-    git(place, "add", "suite.json")
-    git(place, "commit", "-qm", "x")
+    commit(place, **{"suite.json": json.dumps(make_suite(make_case("a", "lookup")))})
     environ = {"USER": "a-user-of-mine", "HOME": str(tmp_path / "a-home-of-mine")}
     environ |= {"LOGNAME": "a-login-of-mine", "HOSTNAME": "a-host-of-mine", "SOME_PATH": "/a-path-of-mine"}
     assert agent_eval("run", "--suite", "suite.json", "--out", "p", cwd=place, environ=environ).code == 0

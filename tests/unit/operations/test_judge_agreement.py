@@ -66,12 +66,8 @@ def test_the_first_figure_is_how_often_a_red_is_right(files: dict[str, Path]):
     record = judge_agreement([files["pack"]], write_labels(files["labels"], errors=2))
     (row,), lines = record["criteria"], list(agreement_text(record))
     assert row["right_when_failed"] == {"right": 28, "of": 30, "value": 0.9333, "interval": [0.7868, 0.9815]}
-    assert row["confusion"] == {
-        "both_passed": 30,
-        "wrongly_failed": 2,
-        "wrongly_passed": 0,
-        "both_failed": 28,
-    }
+    cells = ("both_passed", "wrongly_failed", "wrongly_passed", "both_failed")
+    assert [*row["confusion"].items()] == [*zip(cells, (30, 2, 0, 28), strict=True)]
     assert row["judged"] == {"passed": 40, "failed": 40, "neither": 0}
     assert [item["case_id"] for item in row["disagreements"]] == ["c40", "c41"]
     assert "  When it says failed, it is right in 28 of 30 cases (at least 79%)." in lines
@@ -119,14 +115,10 @@ def test_trials_of_a_case_are_no_further_cases(files: dict[str, Path], tmp_path:
     paths = {**files, "suite": tmp_path / "suite.json"}
     paths["suite"].write_text(json.dumps({**suite, "cases": cases}))
     run_suite(spec(paths, tmp_path / "pack"), environ={})
-    labels = [
-        {"case_id": case["case_id"], "trial": trial, "criterion": CRITERION, "human": human}
-        for case, human in zip(cases, ["passed"] * 3 + ["failed"] * 3, strict=True)
-        for trial in range(20)
-    ]
-    (tmp_path / "labels.json").write_text(
-        json.dumps({"kind": "judge_labels", "drawn": "random", "labels": labels})
-    )
+    path = write_labels(tmp_path / "labels.json", each=3, drawn="random")
+    value = json.loads(path.read_text())
+    value["labels"] = [{**label, "trial": trial} for label in value["labels"] for trial in range(20)]
+    path.write_text(json.dumps(value))
     (row,) = judge_agreement([tmp_path / "pack"], tmp_path / "labels.json")["criteria"]
     assert (row["cases"], row["blocking"], row["right_when_failed"]["of"]) == (6, False, 3)
     assert row["right_when_failed"]["interval"][0] < 0.65
@@ -143,24 +135,23 @@ def test_two_people_on_the_same_conversations_show_how_far_people_agree(files: d
 
 
 @pytest.mark.parametrize(
-    ("change", "field"),
+    ("change", "label", "field"),
     [
-        ({"drawn": "by hand"}, "drawn"),
-        ({"kind": "labels"}, "kind"),
-        ({"labels": [{"case_id": "c00", "criterion": CRITERION, "human": "pass"}]}, "labels.0.human"),
-        ({"labels": [{"case_id": "c99", "criterion": CRITERION, "human": "passed"}]}, "labels[0]"),
-        ({"labels": [{"case_id": "c00", "criterion": "Else.", "human": "passed"}]}, "labels[0]"),
-        (
-            {"labels": [{"case_id": "c00", "criterion": CRITERION, "human": "passed", "trial": 1}]},
-            "labels[0]",
-        ),
+        ({"drawn": "by hand"}, {}, "drawn"),
+        ({"kind": "labels"}, {}, "kind"),
+        ({}, {"human": "pass"}, "labels.0.human"),
+        ({}, {"case_id": "c99"}, "labels[0]"),
+        ({}, {"criterion": "Else."}, "labels[0]"),
+        ({}, {"trial": 1}, "labels[0]"),
     ],
 )
 def test_labels_that_fit_nothing_are_refused_with_their_place(
-    files: dict[str, Path], change: Any, field: str
+    files: dict[str, Path], change: dict[str, str], label: dict[str, Any], field: str
 ):
     path = write_labels(files["labels"], each=1)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    value = {**json.loads(path.read_text()), **change}
+    value["labels"][0].update(label)
+    path.write_text(json.dumps(value))
     with pytest.raises(InvalidInput) as caught:
         judge_agreement([files["pack"]], path)
     assert caught.value.details["field"] == field

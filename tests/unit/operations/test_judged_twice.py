@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from agent_eval.agents.base import SHARE_EXPECTED_OUTPUT
 from agent_eval.agents.tools import CASSETTE, RESPONSES
-from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.contracts import Comparison
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.procedure import Counts
@@ -18,8 +16,8 @@ from agent_eval.history.records import record_of
 from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of
 from agent_eval.operations.judged_twice import judge_twice
-from agent_eval.operations.run import run_suite
-from tests.factories import make_case, make_suite, make_trace
+from tests.factories import make_case, make_trace
+from tests.unit.operations.runs import judged
 
 
 @pytest.fixture(autouse=True)
@@ -27,24 +25,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def judged(
-    name: str,
-    *cases: dict[str, Any],
-    judges: tuple[str, ...] = ("regex",),
-    policy: str = "all",
-    **configs: Any,
-) -> None:
-    Path(f"{name}.json").write_text(json.dumps(make_suite(*cases)))
-    Path(f"{name}-judges.json").write_text(json.dumps(configs))
-    judging = Judging(judges=judges, judge_config=Path(f"{name}-judges.json"), case_policy=policy)
-    run_suite(
-        RunSpec(suite=Path(f"{name}.json"), output=Output(pack=Path(name)), judging=judging), environ={}
-    )
-
-
 def found() -> Comparison:
-    before, now = open_pack(Path("before")), open_pack(Path("now"))
-    return compared(before, now, generated_at="2026-01-14T10:00:00+00:00")
+    return compared(
+        open_pack(Path("before")), open_pack(Path("now")), generated_at="2026-01-14T10:00:00+00:00"
+    )
 
 
 def counted() -> Counts:
@@ -58,9 +42,8 @@ def answer(case_id: str, output: str, *patterns: str, **fields: Any) -> dict[str
 
 
 def test_runs_that_are_judged_alike_are_not_judged_again() -> None:
-    for name in ("before", "now"):
-        judged(name, answer("a", "done", "done"))
-    assert judge_twice(open_pack(Path("before")), open_pack(Path("now"))) is None
+    before, now = (judged(name, answer("a", "done", "done")) for name in ("before", "now"))
+    assert judge_twice(before, now) is None
 
 
 def test_a_case_that_passes_only_by_its_new_expectation_is_named() -> None:
@@ -124,10 +107,28 @@ def tokens(case_id: str, output_tokens: int) -> dict[str, Any]:
 
 def test_a_limit_is_held_against_both_runs_by_either_configuration() -> None:
     judges = ("cost_budget",)
-    judged("before", tokens("a", 90), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 100})
-    judged("now", tokens("a", 900), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 1_000})
+    judged(
+        "before",
+        tokens("a", 90),
+        tokens("b", 90),
+        judges=judges,
+        configs={"cost_budget": {"max_output_tokens": 100}},
+    )
+    judged(
+        "now",
+        tokens("a", 900),
+        tokens("b", 90),
+        judges=judges,
+        configs={"cost_budget": {"max_output_tokens": 1_000}},
+    )
     assert found().new_expectations == {"a": ["cost_budget"]}
-    judged("now", tokens("a", 90), tokens("b", 90), judges=judges, cost_budget={"max_output_tokens": 10})
+    judged(
+        "now",
+        tokens("a", 90),
+        tokens("b", 90),
+        judges=judges,
+        configs={"cost_budget": {"max_output_tokens": 10}},
+    )
     assert (found().regressed_case_ids, found().new_expectations) == ([], {})
 
 
@@ -137,7 +138,7 @@ def test_a_laxer_case_policy_hides_no_trial() -> None:
         return answer("a", outputs[0], "done", trials=others)
 
     judged("before", case("done", "done", "done"))
-    judged("now", case("sorry", "sorry", "done"), policy="any")
+    judged("now", case("sorry", "sorry", "done"), case_policy="any")
     comparison = found()
     assert comparison.regressed_case_ids == []
     assert comparison.new_expectations == {"a": ["regex"]}
@@ -187,7 +188,7 @@ def test_no_code_that_a_pack_names_is_run_and_what_it_judges_stays_apart(
     judge = "command" if "command" in now else plug_in
     for name, config in (("before", before), ("now", now)):
         judges = ("regex",) if config is None else ("regex", judge)
-        judged(name, answer("a", "done", "done"), judges=judges, **({judge: config} if config else {}))
+        judged(name, answer("a", "done", "done"), judges=judges, configs={judge: config} if config else {})
     Path("ran").unlink()
     comparison = found()
     assert not Path("ran").exists()
@@ -206,8 +207,8 @@ def test_what_the_agent_did_stays_with_its_trace() -> None:
     """Figures in the metadata are the agent's; another figure is no other expectation."""
     spent = {"usage": {"output_tokens": 90}}, {"usage": {"output_tokens": 900}}
     config = {"cost_budget": {"max_output_tokens": 100}}
-    judged("before", make_case("a", metadata=spent[0]), judges=("cost_budget",), **config)
-    judged("now", make_case("a", metadata=spent[1]), judges=("cost_budget",), **config)
+    judged("before", make_case("a", metadata=spent[0]), judges=("cost_budget",), configs=config)
+    judged("now", make_case("a", metadata=spent[1]), judges=("cost_budget",), configs=config)
     comparison = found()
     assert comparison.regressed_case_ids == ["a"]
     assert comparison.cases.judged_twice == ["a"]

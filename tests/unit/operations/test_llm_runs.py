@@ -89,19 +89,20 @@ def test_an_unchanged_suite_with_a_cassette_makes_no_call(suite: Path, tmp_path:
     assert judging(run_suite(replay, environ={}).summary) == {"reused": 4, "saved_usd": 1.0}
 
 
-def test_one_changed_criterion_is_judged_again_alone(suite: Path, tmp_path: Path):
-    cassette = tmp_path / "cassette.json"
-    run_suite(spec_of(suite, tmp_path / "first", cassette=cassette), environ={})
-    write_suite(suite, REFUND, "The agent is very polite.")
-    again = run_suite(spec_of(suite, tmp_path / "second", cassette=cassette), environ={})
-    assert judging(again.summary) == {"calls": 2, "cost_usd": 0.5, "reused": 2, "saved_usd": 0.5}
-
-
-def test_one_changed_conversation_is_judged_again_alone(suite: Path, tmp_path: Path):
-    first = run_suite(spec_of(suite, tmp_path / "first"), environ={})
-    write_suite(suite, REFUND, POLITE, answers=("Refunded.", "Never."))
-    baseline = open_pack(first.pack)
-    again = run_suite(spec_of(suite, tmp_path / "second"), environ={}, overrides=Overrides(baseline=baseline))
+@pytest.mark.parametrize(
+    ("criterion", "answer"),
+    [("The agent is very polite.", "No."), (POLITE, "Never.")],
+    ids=["criterion", "case"],
+)
+@pytest.mark.parametrize("is_by_cassette", [True, False])
+def test_what_changed_is_judged_again_alone(
+    criterion: str, answer: str, is_by_cassette: bool, suite: Path, tmp_path: Path
+):
+    llm = {"cassette": tmp_path / "cassette.json"} if is_by_cassette else {}
+    first = run_suite(spec_of(suite, tmp_path / "first", **llm), environ={})
+    kept = Overrides() if is_by_cassette else Overrides(baseline=open_pack(first.pack))
+    write_suite(suite, REFUND, criterion, answers=("Refunded.", answer))
+    again = run_suite(spec_of(suite, tmp_path / "second", **llm), environ={}, overrides=kept)
     assert judging(again.summary) == {"calls": 2, "cost_usd": 0.5, "reused": 2, "saved_usd": 0.5}
 
 

@@ -70,16 +70,22 @@ def shards(suite: Path, root: Path, count: int = 4, **more: Any) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("layout", "count", "cases"),
-    [("files", 1, 60), ("files", 4, 60), ("compact", 1, 60), ("compact", 4, 60), ("compact", 3, 620)],
+    ("layout", "count", "cases", "chosen"),
+    [
+        *(("files", 1, 60, ()), ("files", 4, 60, ()), ("compact", 1, 60, ()), ("compact", 4, 60, ())),
+        ("compact", 3, 620, ()),
+        ("files", 2, 60, tuple(f"case {number}" for number in range(10, 30))),
+    ],
 )
-def test_shards_merged_are_the_whole_run(layout: Any, count: int, cases: int, tmp_path: Path) -> None:
+def test_shards_merged_are_the_whole_run(
+    layout: Any, count: int, cases: int, chosen: tuple[str, ...], tmp_path: Path
+) -> None:
     suite = write_suite(tmp_path / "suite.json", cases)
-    whole = scored(suite, tmp_path / "whole", layout=layout)
-    parts = shards(suite, tmp_path, count)
+    whole = scored(suite, tmp_path / "whole", layout=layout, cases=chosen)
+    parts = shards(suite, tmp_path, count, cases=chosen)
     merged_packs(list(reversed(parts)), tmp_path / "merged", layout=layout)
     assert tree(whole) == tree(tmp_path / "merged")
-    assert sum(open_pack(part).manifest.case_count for part in parts) == cases
+    assert sum(open_pack(part).manifest.case_count for part in parts) == (len(chosen) or cases)
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
@@ -95,13 +101,6 @@ def test_artifacts_of_cases_come_along(suite: Path, tmp_path: Path, layout: Any)
     assert {case_id: files for case_id, files in found.items() if files} == {
         pack.case_ids()[0]: {"stderr.txt": b"oh\xff"}
     }
-
-
-def test_a_selection_can_be_divided_too(suite: Path, tmp_path: Path) -> None:
-    cases = tuple(f"case {number}" for number in range(10, 30))
-    whole = scored(suite, tmp_path / "whole", cases=cases)
-    merged_packs(shards(suite, tmp_path, 2, cases=cases), tmp_path / "merged")
-    assert tree(whole) == tree(tmp_path / "merged")
 
 
 def test_a_case_keeps_its_shard_when_others_come_and_go(suite: Path, tmp_path: Path) -> None:

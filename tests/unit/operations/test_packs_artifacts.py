@@ -79,9 +79,7 @@ def test_a_comparison_that_changes_while_it_is_read_is_refused(
         read_comparison(delta)
 
 
-@pytest.mark.parametrize(
-    ("value", "field"), [({"kind": "no comparison"}, "generated_at"), ([], "the whole file")]
-)
+@pytest.mark.parametrize(("value", "field"), [({"kind": "no"}, "generated_at"), ([], "the whole file")])
 def test_what_is_no_comparison_is_named_with_its_first_fault(tmp_path: Path, value: Any, field: str) -> None:
     (tmp_path / "x.json").write_text(json.dumps(value))
     with pytest.raises(InvalidInput, match="is not a comparison; `agent-eval compare` writes one") as caught:

@@ -29,21 +29,11 @@ def go_on(out: Path, run_id: str | None = None, **config: Any) -> Any:
     return found
 
 
-def test_the_journal_stands_beside_the_pack(out: Path) -> None:
-    begin(out)
-    assert journal_path(out) == out.parent / "now.journal"
+def test_going_on_keeps_name_and_start_of_the_first_time_by_the_journal_beside_the_pack(out: Path) -> None:
+    begun = go_on(out, run_id="first", started_at="2026-01-01T00:00:00+00:00")
     assert [path.name for path in out.parent.iterdir()] == ["now.journal"]
-
-
-def test_going_on_keeps_name_and_start_of_the_first_time(out: Path) -> None:
-    begin(out, run_id="first", started_at="2026-01-01T00:00:00+00:00")
-    found = go_on(out, run_id=None, started_at="2026-02-02T00:00:00+00:00")
-    assert (found.run_id, found.started_at) == ("first", "2026-01-01T00:00:00+00:00")
-
-
-def test_resuming_what_never_began_begins_it(out: Path) -> None:
-    assert go_on(out).run_id == make_config().run_id
-    assert journal_path(out).exists()
+    found = go_on(out, started_at="2026-02-02T00:00:00+00:00")
+    assert (found.run_id, found.started_at) == (begun.run_id, "2026-01-01T00:00:00+00:00")
 
 
 def test_another_run_is_refused_and_every_difference_told(out: Path) -> None:

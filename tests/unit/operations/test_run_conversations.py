@@ -53,11 +53,11 @@ class Support(agent_eval.AgentAdapter):
 
 def test_the_example_of_the_specification_runs_with_an_adapter() -> None:
     adapter = Support()
-    suite = json.loads(EXAMPLE.read_text())
+    suite = {**json.loads(EXAMPLE.read_text()), "model": "small"}
     result = agent_eval.run_suite(adapter, suite)
     assert (result.suite, result.score, result.pass_rate) == ("Customer Support Evaluations", 100.0, 1.0)
-    [(agent_id, key, label, _)] = adapter.spawned
-    assert (agent_id, key) == ("your-agent-id", "your-api-key")
+    [(agent_id, key, label, model)] = adapter.spawned
+    assert (agent_id, key, model) == ("your-agent-id", "your-api-key", "small")
     assert label.startswith("Basic support request")
     assert adapter.messages == [
         ("Hi, I have a question about my last charge.", suite["tests"][0]["userInfo"])
@@ -88,12 +88,6 @@ def test_faults_and_filters_are_refused_as_everywhere() -> None:
         agent_eval.run_suite(Support(), {**json.loads(EXAMPLE.read_text()), "agentId": 7})
     with pytest.raises(NothingMeasured):
         agent_eval.run_suite(Support(), EXAMPLE, agent_eval.SuiteOptions(tags=("other",)))
-
-
-def test_a_model_override_reaches_the_adapter() -> None:
-    adapter = Support()
-    agent_eval.run_suite(adapter, {**json.loads(EXAMPLE.read_text()), "model": "small"})
-    assert adapter.spawned[0][3] == "small"
 
 
 def test_bundled_suites_are_found_by_path_and_by_name() -> None:

@@ -1,7 +1,5 @@
 """What a caller of `run_child` can rely on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

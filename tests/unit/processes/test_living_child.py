@@ -1,7 +1,5 @@
 """Programs that are asked several times: one line in, one line out, within limits, and no survivors."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The program's side of a supervisor, against one that misbehaves."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,6 @@ def test_a_data_set_is_pinned_and_found_after_the_checkout_moved(
     assert not verify_registry(store).passed
 
 
-def test_a_data_set_of_another_name_is_refused(store: RegistryStore, suite: Path) -> None:
-    assert add_dataset(store, suite, at=NOW, dataset_id="shop").dataset_id == "shop"
-    with pytest.raises(InvalidInput, match="not 'other'"):
-        add_dataset(store, suite, at=NOW, dataset_id="other")
-
-
 def test_a_baseline_is_pinned_by_digest(store: RegistryStore, pack: Path, tmp_path: Path) -> None:
     entry = set_baseline(store, "main", pack, at=NOW, notes="first", dataset_id="shop")
     assert show_baseline(store, "main") == entry
@@ -107,9 +102,12 @@ def test_a_path_is_a_baseline_too_and_an_unknown_name_is_not(store: RegistryStor
         show_baseline(store, "main")
 
 
-def test_a_baseline_of_another_data_set_or_a_broken_pack_is_refused(store: RegistryStore, pack: Path) -> None:
-    with pytest.raises(InvalidInput, match="is of data set 'shop', not 'other'"):
-        set_baseline(store, "main", pack, at=NOW, dataset_id="other")
+def test_what_is_of_another_data_set_and_a_broken_pack_are_refused(
+    store: RegistryStore, suite: Path, pack: Path
+) -> None:
+    for add in (partial(set_baseline, store, "main", pack), partial(add_dataset, store, suite)):
+        with pytest.raises(InvalidInput, match="is of data set 'shop', not 'other'"):
+            add(at=NOW, dataset_id="other")
     (pack / "extra").write_text("x")
     with pytest.raises(InvalidPack):
         set_baseline(store, "main", pack, at=NOW)
@@ -149,9 +147,7 @@ def test_waivers_are_listed_newest_first_by_baseline_and_while_they_hold(store: 
     assert list_waivers(store, at=NOW, baseline_name="main") == [second, first]
     assert list_waivers(store, at=NOW, baseline_name="main", active_only=True) == [second, first]
     assert list_waivers(store, at=LATER, baseline_name="main", active_only=True) == [first]
-
-
-def test_a_waiver_may_end_with_a_day(store: RegistryStore) -> None:
+    # It may end with a day.
     assert waive(store, expires_at="2027-01-31").expires_at == "2027-01-31T23:59:59+00:00"
     assert waive(store, expires_at=NOW[:10]).expires_at == f"{NOW[:10]}T23:59:59+00:00"
 
@@ -278,12 +274,12 @@ def test_a_registry_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 
 def test_the_same_changes_give_the_same_bytes(tmp_path: Path) -> None:
-    stores = [RegistryStore(tmp_path / name / "registry.json") for name in ("one", "two")]
-    for store in stores:
+    written = set()
+    for store in (RegistryStore(tmp_path / name / "registry.json") for name in ("one", "two")):
         waive(store)
         waive(store, judge_id="policy")
-    assert stores[0].path.read_bytes() == stores[1].path.read_bytes()
-    assert stores[0].log_path.read_bytes() == stores[1].log_path.read_bytes()
+        written.add((store.path.read_bytes(), store.log_path.read_bytes()))
+    assert len(written) == 1
 
 
 def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:

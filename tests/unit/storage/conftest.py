@@ -1,7 +1,5 @@
 """Fixtures for tests that touch the disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

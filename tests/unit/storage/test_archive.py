@@ -1,7 +1,5 @@
 """Zip archives: the same bytes for the same files, and no trust in anybody else's."""
 
-from __future__ import annotations
-
 import io
 import random
 import stat

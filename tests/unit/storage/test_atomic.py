@@ -3,8 +3,6 @@
 What killed writers leave is removed; what living ones write is not.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Safe names: readable, bounded, one for each identifier, on every file system; and digests."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A journal keeps every record that was acknowledged, and says so when it cannot."""
 
-from __future__ import annotations
-
 import random
 import threading
 from pathlib import Path

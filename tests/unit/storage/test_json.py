@@ -1,7 +1,5 @@
 """Strict JSON: what passes is what a slow, plain reader lets pass; what does not names its place."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Secrets do not reach what is written, in whatever form they travel."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -1,7 +1,5 @@
 """YAML that says the same as JSON, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
