@@ -26,9 +26,8 @@ def runner(tmp_path: Path, jenkins: FakeJenkins, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def pushed(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
+def pushed(runner: JenkinsRunner) -> None:
     """Build 40 of main left evidence."""
-    jenkins.builds[MAIN] = []
     assert runner.push(40).code == 0
 
 
@@ -82,6 +81,7 @@ NOT_FOUND = "answers 404 also where an account may not look"
 def test_what_cannot_be_evaluated__is_an_error_that_says_why(
     runner: JenkinsRunner, how: dict[str, Any], code: int, said: str
 ) -> None:
+    runner.jenkins.builds.clear()
     step = runner.pull_request(**how)
     assert (step.code, said in step.log + step.report) == (code, True), step.log
 
