@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel
 
 from agent_eval.ci.earlier import outage_of
-from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
+from agent_eval.ci.rest import NOT_FOUND, RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.errors import HttpError, UncertainOutcome
 

@@ -178,7 +178,7 @@ def test_a_call_that_writes_is_found():
 
 
 PLATFORMS = "ci/platforms/"
-SHARED = {"base", "catalog", "rest", "spec"}
+SHARED = {"base", "catalog", "spec"}
 """Modules of the folder of platforms that belong to none of them."""
 
 NAMES = re.compile(

@@ -20,8 +20,8 @@ from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.rest import Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
+from agent_eval.ci.rest import Connector, RestApi
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.retry import Patience
 from agent_eval.operations.environment import git_commit

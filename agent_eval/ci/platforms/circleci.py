@@ -16,8 +16,8 @@ from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.github_api import pull_request_comments
-from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
+from agent_eval.ci.rest import RestApi
 from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.text.escape import clean
 

@@ -39,7 +39,6 @@ from agent_eval.ci.platforms.github_api import (
     listed,
     upload_artifact,
 )
-from agent_eval.ci.platforms.rest import NOT_FOUND
 from agent_eval.ci.platforms.spec import (
     SUMMARY_LIMIT,
     PlatformSpec,
@@ -49,6 +48,7 @@ from agent_eval.ci.platforms.spec import (
     number_in,
     own_input,
 )
+from agent_eval.ci.rest import NOT_FOUND
 from agent_eval.config.options import CI, Option
 from agent_eval.config.table import options_of
 from agent_eval.errors import AgentEvalError, StorageError, UsageError

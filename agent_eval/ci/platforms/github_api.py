@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, Field
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
-from agent_eval.ci.platforms.rest import PAGE, Connector, RestApi
+from agent_eval.ci.rest import PAGE, Connector, RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError, RateLimited

@@ -29,8 +29,8 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, before_own
-from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
+from agent_eval.ci.rest import NOT_FOUND, RestApi
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
 from agent_eval.errors import AgentEvalError, UsageError
 from agent_eval.http.errors import HttpError

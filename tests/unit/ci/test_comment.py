@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent_eval.ci.comment import Marker, Published, job_of, of_pipeline, publish
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
-from agent_eval.ci.platforms.rest import Connector
+from agent_eval.ci.rest import Connector
 from agent_eval.http.retry import Patience
 from tests.fakes.github import BOT, REPOSITORY, TOKEN, FakeGitHub, sha
 

@@ -45,7 +45,7 @@ def test_outage__of_everything_ends_before_anything_is_run(runner: InProcess, up
 def test_download__that_turns_out_larger_than_announced(
     runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
+    monkeypatch.setattr("agent_eval.ci.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
     step = runner.pull_request(baseline=named)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.ci.platforms.gitlab import MAX_VALUE, MergeRequestNotes, dotenv, without_quick_actions
-from agent_eval.ci.platforms.rest import Connector
+from agent_eval.ci.rest import Connector
 from agent_eval.errors import RemoteError
 from agent_eval.text.escape import code_span, fence, plain, prose
 from tests.e2e.runner import order, orders

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from agent_eval.ci.platforms.rest import RestApi
+from agent_eval.ci.rest import RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Answer, Session
 
