@@ -22,8 +22,8 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 78_200), "modules of the package": (len(SOURCES), 363),
-    "lines of tests": (lines(TESTS), 73_700),
+    "lines of the package": (lines(SOURCES), 78_000), "modules of the package": (len(SOURCES), 361),
+    "lines of tests": (lines(TESTS), 72_800),
     "names of options that help shows": (len({option.name for option in OPTIONS}), 103),
     "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 26),
     "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),
