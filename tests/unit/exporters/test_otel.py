@@ -81,7 +81,9 @@ def test_parallel_calls_are_of_one_answer_and_each_has_its_span(tmp_path: Path) 
 def test_a_verdict_is_an_evaluation_of_the_trials_span(tmp_path: Path) -> None:
     trial = exported(tmp_path, event(0, output="Done."))
     policy = trial[-1]
-    assert (policy["trace_id"], policy["span_id"]) == (trial[0]["trace_id"], trial[0]["span_id"])
+    root = trial[0]
+    judged = policy["trace_id"], policy["span_id"], policy["timestamp"]
+    assert judged == (root["trace_id"], root["span_id"], root["end_time"])
     assert policy["attributes"]["gen_ai.evaluation.name"] == "policy"
     assert policy["attributes"]["gen_ai.evaluation.score.value"] == 0.25
     assert policy["attributes"]["gen_ai.evaluation.score.label"] == "failed"

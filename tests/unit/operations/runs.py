@@ -10,6 +10,7 @@ from typing import Any
 from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.run import run_suite
+from agent_eval.storage.redaction_rules import NO_RULES
 from tests.factories import make_suite
 
 
@@ -20,6 +21,8 @@ def judged(
     suite, config = Path(f"{name}.json"), Path(f"{name}-judges.json")
     suite.write_text(json.dumps(make_suite(*cases)))
     config.write_text(json.dumps(judging.pop("configs", {})))
+    rules = judging.pop("redaction", NO_RULES)
     how = Judging(**{"judges": ("regex",), "judge_config": config, **judging})
-    run_suite(RunSpec(suite=suite, output=Output(pack=Path(name)), judging=how), environ=environ or {})
+    spec = RunSpec(suite=suite, output=Output(pack=Path(name)), judging=how, redaction=rules)
+    run_suite(spec, environ=environ or {})
     return open_pack(Path(name))

@@ -16,6 +16,7 @@ from agent_eval.history.records import record_of
 from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of
 from agent_eval.operations.judged_twice import judge_twice
+from agent_eval.storage.redaction_rules import RedactionRules
 from tests.factories import make_case, make_trace
 from tests.unit.operations.runs import judged
 
@@ -213,6 +214,18 @@ def test_what_the_agent_did_stays_with_its_trace() -> None:
     assert comparison.regressed_case_ids == ["a"]
     assert comparison.cases.judged_twice == ["a"]
     assert comparison.new_expectations == {}
+
+
+@pytest.mark.parametrize("is_redacted", [False, True])
+def test_a_rule_for_redaction_hides_nothing_that_the_baseline_forbids(is_redacted: bool) -> None:
+    def case(output: str, **schema: Any) -> dict[str, Any]:
+        return make_case("a", output=f'"{output}"', json_schema={"type": "string", **schema})
+
+    forbids = {"not": {"pattern": "leak"}}
+    rules = RedactionRules(patterns=("WORD=leak",)) if is_redacted else RedactionRules()
+    judged("before", case("done", **forbids), judges=("json_schema",))
+    judged("now", case("leak"), judges=("json_schema",), redaction=rules)
+    assert found().new_expectations == {"a": ["json_schema"]}
 
 
 def test_a_case_that_expects_something_else_counts_as_it_is_judged_now() -> None:
