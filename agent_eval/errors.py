@@ -155,3 +155,11 @@ class RemoteError(NotEvaluable):
     """A remote service answered with an error or not at all."""
 
     code = "remote_error"
+
+
+def words_of(error: BaseException, most: int = 2000) -> str:
+    """Say an exception's type and text, in `most` characters; its text may raise as well."""
+    try:
+        return f"{type(error).__name__}: {error}"[:most]
+    except Exception:
+        return type(error).__name__

@@ -25,7 +25,7 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 from agent_eval.contracts.conversation import AUI, TURN_SECONDS
 from agent_eval.contracts.suite import Conversation
-from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from agent_eval.errors import FailureKind, NotEvaluable, UsageError, words_of
 from agent_eval.models.base import (
     Message,
     Model,
@@ -150,8 +150,7 @@ class AdapterAgent(Agent):
         # An adapter is code of its author, and may raise anything.
         except Exception as error:
             recorder.seconds = surroundings.clocks.monotonic() - began
-            problem = f"raised {type(error).__name__}: {error}"[:2000]
-            return recorder.result(None, _failure_of(error), problem)
+            return recorder.result(None, _failure_of(error), f"raised {words_of(error)}")
         recorder.seconds = surroundings.clocks.monotonic() - began
         try:
             if response.executed_workflows is None and response.trace_info is None:
@@ -218,7 +217,7 @@ class AdapterModel(Model):
         except Exception as error:
             kind = _failure_of(error)
             failure = FailureKind.JUDGE_ERROR if kind is FailureKind.AGENT_ERROR else kind
-            raise ModelFailure(failure, f"raised {type(error).__name__}: {error}"[:500]) from error
+            raise ModelFailure(failure, f"raised {words_of(error, 500)}") from error
         if not isinstance(text, str):
             raise ModelFailure(FailureKind.JUDGE_ERROR, f"returned {type(text).__name__} instead of text")
         return ModelReply(text, model=self.model)

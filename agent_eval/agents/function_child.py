@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.load import accepts, load_agent
-from agent_eval.errors import FailureKind, UsageError
+from agent_eval.errors import FailureKind, UsageError, words_of
 from agent_eval.processes.serving import Answers, own_streams
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _answer_line(value: Any, most: int) -> bytes:
 def _failure_line(error: BaseException) -> bytes:
     if isinstance(error, Unfinished):
         return _line(error.failure, error.problem, error.__cause__, error.events)
-    return _line(FailureKind.AGENT_ERROR, raised(error), error)
+    return _line(FailureKind.AGENT_ERROR, f"raised {words_of(error)}", error)
 
 
 def _line(

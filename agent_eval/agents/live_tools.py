@@ -20,7 +20,7 @@ from agent_eval.agents.http import Service
 from agent_eval.agents.load import accepts, load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind, InvalidInput, words_of
 from agent_eval.models.retries import Reply, Retry, send_once
 from agent_eval.storage.json import Limits, parse
 
@@ -54,7 +54,7 @@ def open_tool_server(
             return answer_of(plain(response), source=SOURCE)
         # An exception of a tool is the tool's error, as the agent would see it.
         except Exception as error:
-            return ToolAnswer(error=plain(f"{type(error).__name__}: {error}"), source=SOURCE)
+            return ToolAnswer(error=plain(words_of(error)), source=SOURCE)
 
     return call
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_eval.agents.frameworks import AgentObject
 from agent_eval.agents.frameworks.catalog import FRAMEWORKS, QUIET, framework_of, maker_of
-from agent_eval.errors import UsageError
+from agent_eval.errors import UsageError, words_of
 from agent_eval.text.spelling import nearest
 
 _LONGEST_PROBLEM = 500
@@ -154,7 +154,7 @@ def _run_file(file: Path) -> ModuleType:
 
 
 def _cannot_be_loaded(spec: str, what: str, problem: Exception) -> UsageError:
-    words = f"{type(problem).__name__}: {problem}"[:_LONGEST_PROBLEM]
+    words = words_of(problem, _LONGEST_PROBLEM)
     if isinstance(problem, ModuleNotFoundError) and spec.partition(":")[0].split(".")[0] != problem.name:
         remedy = f"Install what has the module {problem.name} beside agent-eval, in the same environment."
     elif isinstance(problem, AttributeError | FileNotFoundError):

@@ -1,4 +1,4 @@
-"""A platform's REST API with typed answers, for platforms that are reached over HTTP."""
+"""A REST API with typed answers, for platforms that are reached over HTTP."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import click
 
 from agent_eval.cli.output import print_error
 from agent_eval.config.gone import gone_option, moved_option
-from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
+from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError, words_of
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
@@ -170,7 +170,7 @@ def _agent_eval_error(error: Exception) -> AgentEvalError:
             file=place,
         )
     return _InternalError(
-        f"An internal error occurred: {type(error).__name__}: {error}",
+        f"An internal error occurred: {words_of(error)}",
         remedy=f"This is a bug. Run again with {DEBUG_SWITCH}=1 and report the traceback.",
     )
 

@@ -38,7 +38,14 @@ from agent_eval.engine.scheduler import Scheduler
 from agent_eval.engine.shard import refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
-from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured, UsageError
+from agent_eval.errors import (
+    AgentEvalError,
+    InvalidInput,
+    NotEvaluable,
+    NothingMeasured,
+    UsageError,
+    words_of,
+)
 from agent_eval.models.retries import Retries, limit_of, within
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.journal import Journal, RecordsChanged, record_digest
@@ -238,7 +245,7 @@ class _AgentRun:
                 if elsewhere is None or isinstance(error, AgentEvalError) or not isinstance(error, Exception):
                     raise
                 raise NotEvaluable(
-                    f"trials were not run by the cluster: {type(error).__name__}: {error}"[:1000],
+                    f"trials were not run by the cluster: {words_of(error, 1000)}",
                     remedy="Look at the workers' logs; then run the rest with --resume.",
                 ) from error
             finally:

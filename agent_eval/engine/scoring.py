@@ -24,7 +24,7 @@ from agent_eval.engine import cluster as clusters
 from agent_eval.engine.cluster import Cluster, refuse_other_versions
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import JudgePlan, ScoringJob, ShardOutcome, score_shard, written_config
-from agent_eval.errors import AgentEvalError, NotEvaluable
+from agent_eval.errors import AgentEvalError, NotEvaluable, words_of
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.base import Judge, ask_models
@@ -293,9 +293,9 @@ def _on_cluster(job: ScoringJob, cluster: Cluster) -> _Workers:
             raise
         # The executor may raise anything for a lost task: worker killed, connection lost, nothing installed.
         except Exception as error:
-            words = f"{_cases_of(shard)} were not scored by the cluster: {type(error).__name__}: {error}"
+            words = f"{_cases_of(shard)} were not scored by the cluster: {words_of(error, 1000)}"
             raise NotEvaluable(
-                words[:1000],
+                words,
                 remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
             ) from error
         for path, data in outcome.files.items():

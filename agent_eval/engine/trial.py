@@ -43,7 +43,7 @@ from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.shard import judge
 from agent_eval.engine.usage import Price, TrialUse
-from agent_eval.errors import AgentEvalError, FailureKind
+from agent_eval.errors import AgentEvalError, FailureKind, words_of
 from agent_eval.judges.base import Judge
 from agent_eval.judges.builtin.cost_budget import published_price
 from agent_eval.models.retries import Retry, send_once
@@ -235,7 +235,7 @@ def _lost_attempt(lost: Lost, task: Task, surroundings: Surroundings) -> Attempt
 
 def unforeseen(error: Exception) -> Lost:
     """Describe an attempt that a mistake of this program ended: the agent has nothing to repair."""
-    words = f"could not be evaluated: {type(error).__name__}: {error}"[:2000]
+    words = f"could not be evaluated: {words_of(error)}"
     return FailureKind.INFRASTRUCTURE, words.encode("utf-8", "replace").decode()
 
 

@@ -13,7 +13,7 @@ from agent_eval.errors import Fault, InvalidInput, UsageError
 from agent_eval.gate.findings import find, judged_cases, notes_of, safety_findings, sentence_of
 from agent_eval.gate.limits import Measured, apply_limits, measure, measure_run
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.procedure import Material, Question
+from agent_eval.gate.procedure import Material, Question, question
 from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
 from agent_eval.text.numbers import count, of_all, percent
@@ -27,7 +27,8 @@ def question_of(material: Material, policy: GatePolicy, *, generated_at: str) ->
 
     Raises `UsageError` where `generated_at` names no point in time.
     """
-    return material.question(policy, material.excuses(policy, generated_at=generated_at))
+    excuses = material.excuses(policy, generated_at=generated_at)
+    return question(material.counts, policy, excuses, seed=material.seed, may_rerun=material.may_rerun)
 
 
 def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: str) -> GateDecision:

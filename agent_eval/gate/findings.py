@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from agent_eval.contracts import GateStatus, RuleResult
@@ -32,7 +32,7 @@ from agent_eval.gate.answer import (
     violation_trials,
 )
 from agent_eval.gate.limits import Measured, apply_limits, figure_changes, measure_counts
-from agent_eval.gate.procedure import BUDGET, Case, Material, Question
+from agent_eval.gate.procedure import BUDGET, Case, Material, Question, question
 from agent_eval.gate.release import release_answer
 from agent_eval.gate.sentences import NAME_LIMIT, NAMED, SENTENCES, listed, quoted, say
 from agent_eval.gate.statistics import NONE, Count, sign_flip
@@ -52,6 +52,7 @@ class Facts:
 
     material: Material
     question: Question
+    """What was asked; where nothing was run again it cannot be, and recorded trials decide."""
     answer: Answer
     reruns: Reruns
     """The record; an empty one where nothing was run again."""
@@ -67,11 +68,6 @@ class Facts:
     def case(self, name: str) -> Case:
         """The counts of a case, with those of its reruns."""
         return counted(self.question, self.material.reruns, name)
-
-    @property
-    def is_rerun(self) -> bool:
-        """Whether reruns decide, and not recorded trials."""
-        return self.material.reruns is not None and self.question.may_rerun
 
     @property
     def runs(self) -> Sequence[RunRecord]:
@@ -181,8 +177,8 @@ class Facts:
 def find(material: Material, policy: GatePolicy, excuses: Excuses) -> Facts:
     """Ask, answer and measure; raises `InvalidInput` where the record of reruns contradicts itself."""
     counts, record = material.counts, material.reruns
-    asks = material.question(policy, excuses)
-    asks = asks if record is not None else replace(asks, may_rerun=False)
+    may_rerun = material.may_rerun and record is not None
+    asks = question(counts, policy, excuses, seed=material.seed, may_rerun=may_rerun)
     reruns, ends, left_out = record or Reruns(), answer(asks, record), excuses.left_out
     measured = measure_counts(counts.own, counts.baseline, quarantined=excuses.quarantine, broken=ends.broken)
     may_vary = not (policy.deterministic or material.is_recorded)
@@ -270,13 +266,13 @@ def _broke(facts: Facts) -> str:
     order, broken = facts.question.order, facts.answer.broken
     names = [name for name in order if name in broken] + sorted(broken.difference(order))
     cases = {name: facts.case(name) for name in names[:NAMED]}
-    if not facts.is_rerun and all(case.now.trials <= 1 for case in cases.values()):
+    if not facts.question.may_rerun and all(case.now.trials <= 1 for case in cases.values()):
         return say("flipped", len(names), all=len(facts.question.cases), cases=listed(names))
     counts: dict[str, list[str]] = {}
     for name, case in cases.items():
-        now, before = (case.change, case.base) if facts.is_rerun else (case.now, case.main)
+        now, before = (case.change, case.base) if facts.question.may_rerun else (case.now, case.main)
         where = "on main"
-        if facts.is_rerun and case.alone:
+        if facts.question.may_rerun and case.alone:
             before, where = case.main, "in main's last runs"
         counted = (
             f"passed {now.passed} of {now.trials} times here and {before.passed} of {before.trials} {where}"
@@ -408,7 +404,7 @@ def _suite_answer(facts: Facts) -> SuiteAnswer | None:
     question, state, reruns = facts.question, facts.answer.suite, facts.reruns
     if state is None:
         return None
-    if not facts.is_rerun:
+    if not facts.question.may_rerun:
         pairs = recorded_pairs(question)
         rounds, p_value = 0, recorded_chance(pairs)
         base, change = (sum((pair[side] for pair in pairs.values()), NONE) for side in (0, 1))

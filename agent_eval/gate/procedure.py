@@ -417,7 +417,3 @@ class Material:
             violations=self.violations(policy),
             by_main={**stated, **{row.case_id: row.failing for row in rows}},
         )
-
-    def question(self, policy: GatePolicy, excuses: Excuses) -> Question:
-        """What the first run asks."""
-        return question(self.counts, policy, excuses, seed=self.seed, may_rerun=self.may_rerun)

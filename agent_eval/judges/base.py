@@ -18,7 +18,7 @@ from typing_extensions import TypedDict, Unpack, override
 from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict
 from agent_eval.contracts.event import STOPPED_SHORT, UNREAD
 from agent_eval.contracts.trace import is_blank
-from agent_eval.errors import FailureKind, UsageError
+from agent_eval.errors import FailureKind, UsageError, words_of
 from agent_eval.text.escape import cut
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
         verdict: object = judge.evaluate(case, trace)
     # A plug-in may raise anything, RecursionError included.
     except Exception as problem:
-        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return not_judged(judge, case, f"the judge raised {words_of(problem)}")
     if not isinstance(verdict, Verdict):
         return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:

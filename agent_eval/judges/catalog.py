@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
 from agent_eval.contracts.verdict import ADVISORY, EXECUTION, FIELDS_NOT_JUDGED
-from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, words_of
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     AdvisoryJudge,
@@ -204,7 +204,7 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
             raise
         # A plug-in may raise anything.
         except Exception as problem:
-            words = clipped(f"{type(problem).__name__}: {problem}", 160)
+            words = clipped(words_of(problem), 160)
             raise InvalidInput(
                 f"case {quoted(case.case_id)}: judge {quoted(judge.judge_id)} cannot check it: {words}",
                 remedy="Correct the case, or the judge's check_case.",
@@ -310,7 +310,7 @@ def import_judge(spec: str) -> Callable[..., Any]:
             factory = getattr(factory, part)
     # A plug-in's own module may fail in any way when it is imported.
     except Exception as problem:
-        words = clipped(f"{type(problem).__name__}: {problem}", 160)
+        words = clipped(words_of(problem), 160)
         raise InvalidInput(
             f"judge {quoted(spec)} cannot be loaded: {words}",
             remedy="Write module:Class, and make sure that the module can be imported from here.",
@@ -339,7 +339,7 @@ def build_judge(name: str, factory: Callable[..., Any], raw_config: Any) -> Judg
         raise
     # A plug-in's constructor may raise anything.
     except Exception as problem:
-        raise _not_a_judge(name, f"building it raised {type(problem).__name__}: {problem}") from problem
+        raise _not_a_judge(name, f"building it raised {words_of(problem)}") from problem
     if not isinstance(judge, Judge) or not isinstance(judge.judge_id, str) or not judge.judge_id:
         raise _not_a_judge(name, "it needs judge_id, hard and evaluate(case, trace)")
     return judge

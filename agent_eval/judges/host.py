@@ -18,7 +18,7 @@ import orjson
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.event import Event
-from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.errors import AgentEvalError, InvalidInput, words_of
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, Judge, config_of
 from agent_eval.judges.catalog import build_judge, config_key, import_judge
 from agent_eval.judges.code import code_digests, is_installed
@@ -76,7 +76,7 @@ class _Host:
             return answer | {"refused": {"message": refused.message, **refused.details}}
         # A plug-in may raise anything, RecursionError included.
         except Exception as problem:
-            return answer | {"raised": f"{type(problem).__name__}: {problem}"[:1000]}
+            return answer | {"raised": words_of(problem, 1000)}
 
     def _load(self, request: dict[str, Any]) -> dict[str, Any]:
         self._checkout = Path(request["not_from"]) if request["not_from"] else None

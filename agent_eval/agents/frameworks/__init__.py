@@ -59,17 +59,6 @@ class AgentObject(ABC):
         """Let a conversation go."""
 
 
-_LONGEST_PROBLEM = 2000
-
-
-def raised(error: BaseException) -> str:
-    """Say what an agent raised, whose words may raise as well."""
-    try:
-        return f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
-    except Exception:
-        return f"raised {type(error).__name__}"
-
-
 class Unfinished(Exception):
     """A turn came to no answer: what it did until then, the kind of failure and the problem in words."""
 

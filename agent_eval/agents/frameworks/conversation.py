@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished, raised
+from agent_eval.agents.frameworks import AgentObject, CaseTools, Unfinished
 from agent_eval.agents.frameworks.trajectory import Trajectory, plain, read_json
 from agent_eval.agents.recorder import as_text, cut_short
 from agent_eval.contracts.event import is_blank
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, words_of
 
 
 class Conversation(ABC):
@@ -162,7 +162,8 @@ class FrameworkAgent(AgentObject):
             raise Unfinished(trajectory.events(), FailureKind.BUDGET_EXCEEDED, words) from cancelled
         # An agent may raise anything, also SystemExit.
         except BaseException as error:
-            raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, raised(error)) from error
+            words = f"raised {words_of(error)}"
+            raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, words) from error
         finally:
             _TURNS.discard(conversation)
         events, last = trajectory.events(), trajectory.last_message or {}

@@ -13,6 +13,7 @@ from typing_extensions import override
 from agent_eval.agents.frameworks.conversation import Conversation, in_place_of
 from agent_eval.agents.frameworks.trajectory import Call, Thought, at, plain, read_json, tokens
 from agent_eval.contracts.event import AGENT, GUARDRAIL, HANDOFF
+from agent_eval.errors import words_of
 
 _MORE_TURNS_THAN_THE_LIMIT = 10_000
 _USED = "input_tokens output_tokens input_tokens_details.cached_tokens output_tokens_details.reasoning_tokens"
@@ -122,7 +123,7 @@ def _run(real: Any, conversation: Any, /, *arguments: Any, **options: Any) -> An
 
     def note(failure: Any) -> Any:
         error = failure.error
-        words = failure.default_message if error is None else f"{type(error).__name__}: {error}"
+        words = failure.default_message if error is None else words_of(error)
         conversation.errors[failure.call_id] = words
         return formatter and formatter(failure)
 

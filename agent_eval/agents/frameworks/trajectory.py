@@ -24,8 +24,7 @@ from agent_eval.contracts.event import (
     UNREAD,
     UNREAD_WHAT,
 )
-
-_LONGEST_ERROR = 2000
+from agent_eval.errors import words_of
 
 
 class Call(NamedTuple):
@@ -104,7 +103,7 @@ class Trajectory:
         known = self._known(call_id)
         self._results.add(known)
         if isinstance(error, BaseException):
-            error = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+            error = words_of(error)
         attributes = None if source is None else {TOOL_ANSWER_SOURCE: source}
         fields = {"output": output} if error is None else {"error": error}
         tool = self._tools.get(known)

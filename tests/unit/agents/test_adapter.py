@@ -77,6 +77,11 @@ class AsyncShop(Shop):
     generate_user_message = awaited(Shop.generate_user_message)
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise OSError
+
+
 def converse(adapter: AgentAdapter, **fields: Any) -> AttemptResult:
     given = {"given": None, "turns": [{"input": "Hello"}], "conversation": CONVERSATION, **fields}
     task = make_task(**given)
@@ -109,6 +114,7 @@ def test_workflows_and_trace_of_an_answer_are_what_strict_checks_read() -> None:
     ("answer", "failure"),
     [
         (ValueError("boom"), FailureKind.AGENT_ERROR),
+        (Mute(), FailureKind.AGENT_ERROR),
         (TimeoutError("slow"), FailureKind.TIMEOUT),
         (ConnectionRefusedError("down"), FailureKind.INFRASTRUCTURE),
         ("text", FailureKind.AGENT_ERROR),

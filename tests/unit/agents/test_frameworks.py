@@ -249,6 +249,7 @@ def test_what_an_agent_cannot_carry_is_refused_before_it_runs() -> None:
         ("robots:rowbot", "robots has no 'rowbot'; did you mean robot?", "with the name that"),
         ("nowhere.py:robot", "there is no file nowhere.py", "module:name or file.py:name"),
         ("robots:fails_to_make", "RuntimeError: no battery (", "that Python can import it"),
+        ("robots:is_mute", "cannot be loaded: Mute (", "that Python can import it"),
         ("robots:number", "it is a builtins.int", "or an agent of LangGraph"),
     ],
 )

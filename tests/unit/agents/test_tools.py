@@ -147,14 +147,18 @@ def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "live_tools_a.py").write_text(
         "def plain(tool, arguments):\n"
         "    if tool == 'boom': raise ValueError('no such order')\n"
+        "    if tool == 'mute': raise Mute\n"
         "    return {'error': 'closed'} if tool == 'shut' else object() if tool == 'odd' else arguments\n"
         "def with_case(tool, arguments, case_id): return case_id\n"
+        "class Mute(Exception):\n"
+        "    def __str__(self): raise OSError\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     tools = open_tool_server("live_tools_a:plain")
     assert tools("c", "echo", {"a": 1}) == ToolAnswer({"a": 1}, None, "live")
     assert tools("c", "shut", {}).error == "closed"
     assert tools("c", "boom", {}).error == "ValueError: no such order"
+    assert tools("c", "mute", {}).error == "Mute"
     assert "object object" in tools("c", "odd", {}).output
     assert open_tool_server("live_tools_a:with_case")("c7", "echo", {}).output == "c7"
 

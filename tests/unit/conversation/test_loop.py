@@ -141,20 +141,22 @@ def test_fixed_turns_are_said_byte_for_byte_and_then_the_user_is_simulated_up_to
     assert end_of(result).simulated == 5
 
 
-def test_more_turns_than_the_limit_are_all_said() -> None:
-    result = hold(ScriptedAgent(), turns=[{"input": str(n)} for n in range(9)])
-    assert said(result) == [str(n) for n in range(9)]
-
-
 def test_a_stop_with_fixed_turns_left_ends_the_conversation_and_says_how_many() -> None:
     turns = [{"input": "Hello"}, {"auto": True}, {"input": "never"}, {"auto": True}, {"input": "said"}]
     result = hold(ScriptedAgent(), {"text": STOP_TOKEN}, turns=turns)
     assert (end_of(result).reason, end_of(result).unsent, said(result)) == (EndReason.STOP, 2, ["Hello"])
 
 
-def test_an_input_without_turns_is_the_first_thing_said() -> None:
-    result = hold(ScriptedAgent(), *GO_ON, given="Hello", conversation={"max_turns": 2})
-    assert said(result) == ["Hello", "message 2"]
+@pytest.mark.parametrize(
+    ("fields", "texts"),
+    [
+        ({"turns": [{"input": str(n)} for n in range(9)]}, [str(n) for n in range(9)]),
+        ({"given": "Hello", "conversation": {"max_turns": 2}}, ["Hello", "message 2"]),
+    ],
+    ids=["more turns than the limit are all said", "an input without turns is said first"],
+)
+def test_what_the_case_states_is_said(fields: dict[str, Any], texts: list[str]) -> None:
+    assert said(hold(ScriptedAgent(), *GO_ON, **fields)) == texts
 
 
 def test_the_agent_gets_no_guidelines_and_no_expectation() -> None:

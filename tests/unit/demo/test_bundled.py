@@ -22,8 +22,8 @@ from agent_eval.demo.scaffold import (
     StarterAgent,
     scaffold,
 )
-from agent_eval.demo.support_agent import INPUTS, write_suites
-from agent_eval.errors import StorageError, UsageError
+from agent_eval.demo.support_agent import write_suites
+from agent_eval.errors import UsageError
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 
@@ -55,12 +55,6 @@ def test_the_suites_are_written_under_one_name(tmp_path: Path) -> None:
     assert before.name == after.name
     assert before != after
     assert open_suite(before).header.dataset_id == open_suite(after).header.dataset_id == "support-agent"
-
-
-def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
-    from agent_eval.ci.config import INPUT_BY_NAME
-
-    assert set(INPUTS) <= set(INPUT_BY_NAME)
 
 
 def names(made: Scaffold, out: Path) -> list[str]:
@@ -128,12 +122,6 @@ def test_scaffold__refuses_what_is_there_and_writes_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "suites").exists()
     scaffold(tmp_path, force=True)
     assert not (tmp_path / SETTINGS).is_symlink()
-
-
-def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError):
-        scaffold(tmp_path / "file")
 
 
 COMMIT = "0123456789" * 4

@@ -65,6 +65,16 @@ class Raises(Plain):
         raise RuntimeError("boom " + "x" * 5000)
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise OSError
+
+
+class RaisesWithoutWords(Plain):
+    def evaluate(self, case: Case, trace: Trace) -> Any:
+        raise Mute
+
+
 class Recurses(Plain):
     def evaluate(self, case: Case, trace: Trace) -> Any:
         return self.evaluate(case, trace)
@@ -83,6 +93,18 @@ class SpeaksForOthers(Plain):
 class NeedsAnArgument(Plain):
     def __init__(self, wanted: str) -> None:
         self.wanted = wanted
+
+
+class CannotBeBuilt(Plain):
+    def __init__(self) -> None:
+        raise Mute
+
+
+class CannotCheckNorSayWhy(Plain):
+    judge_id = "cannot_check_nor_say_why"
+
+    def check_case(self, case: Case) -> None:
+        raise Mute
 
 
 class CannotCheck(Plain):
@@ -148,6 +170,7 @@ def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, har
         ([f"{HERE}:Nameless"], {}, "it needs judge_id, hard and evaluate", "BaseJudge"),
         ([f"{HERE}:ForeignConfig"], {}, "its Config does not derive from", "BaseJudge"),
         ([f"{HERE}:NeedsAnArgument"], {}, "building it raised TypeError", "BaseJudge"),
+        ([f"{HERE}:CannotBeBuilt"], {}, "building it raised Mute", "BaseJudge"),
         ([f"{HERE}:Plain"], {"plain": {"a": 1}}, "takes no configuration", "Remove its entry"),
         (OWN, {"no_apologies": {"wrod": 1}}, "unknown key", "Did you mean word?"),
         (OWN, {"no_apologies": {}, OWN[0]: {}}, "is configured twice", "Keep one"),
@@ -221,6 +244,7 @@ def test_the_check_of_the_trace_always_comes_first_and_can_be_configured_without
     ("name", "reason"),
     [
         ("Raises", "the judge raised RuntimeError: boom xxx"),
+        ("RaisesWithoutWords", "the judge raised Mute"),
         ("Recurses", "the judge raised RecursionError"),
         ("SaysTrue", f"{ENDED} It returned bool"),
         ("SpeaksForOthers", f'{ENDED} It answered for "no_apologies" on case "case-1"'),
@@ -243,10 +267,13 @@ def test_only_the_judges_that_run_check_the_case() -> None:
         validate_case(load_judges(DEFAULT_JUDGES), case)
 
 
-def test_a_plug_in_that_fails_to_check_a_case_names_the_case() -> None:
+@pytest.mark.parametrize(
+    ("judge", "says_why"), [("CannotCheck", "KeyError: 'tone'"), ("CannotCheckNorSayWhy", "Mute")]
+)
+def test_a_plug_in_that_fails_to_check_a_case_names_the_case(judge: str, says_why: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        validate_case(load_judges([f"{HERE}:CannotCheck"]), make_case(says()))
-    assert "KeyError" in caught.value.message
+        validate_case(load_judges([f"{HERE}:{judge}"]), make_case(says()))
+    assert says_why in caught.value.message
     assert caught.value.details["case_id"] == "case-1"
 
 
