@@ -108,9 +108,9 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
     renamed: dict[str, Target] = {}
     notes: list[str] = []
     of_base = list(_suites_of_base(patterns, place, versions.where(Path.cwd()) or "."))
-    known = {safe_name(source.header.dataset_id) for source in of_base}
-    for source in of_base:
-        before, old = _raw_cases(source), source.header.dataset_id
+    known = {safe_name(source.header.dataset_id) for source, _ in of_base}
+    for source, before in of_base:
+        old = source.header.dataset_id
         slug = of_main = safe_name(old)
         if of_main not in mine:
             # The one that asks the most alike may be this one under a new name. A suite that the base has too
@@ -145,10 +145,12 @@ def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
     return {case.case_id: raw for raw, case in source.cases()}
 
 
-def _suites_of_base(patterns: Sequence[str], place: JobPlace, directory: str) -> Iterator[SuiteSource]:
-    """Write the suites that the patterns name at the base beside the private clone, and open them.
+def _suites_of_base(
+    patterns: Sequence[str], place: JobPlace, directory: str
+) -> Iterator[tuple[SuiteSource, dict[str, dict[str, Any]]]]:
+    """Write the suites that the patterns name at the base beside the private clone, and read their raw cases.
 
-    One that is no suite says nothing: what the change has in its place is new. Raises `CannotCheckOut` for
+    One that cannot be read says nothing: what the change has in its place is new. Raises `CannotCheckOut` for
     one that LFS has and does not give.
     """
     top = place.clone.home / "suites-of-base"
@@ -168,9 +170,11 @@ def _suites_of_base(patterns: Sequence[str], place: JobPlace, directory: str) ->
         write_files(place.clone, place.base, chosen, top)
     for name in chosen:
         try:
-            yield open_suite(top / name)
+            source = open_suite(top / name)
+            cases = _raw_cases(source)
         except AgentEvalError:
             continue
+        yield source, cases
 
 
 def _redefinition(

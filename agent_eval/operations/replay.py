@@ -219,7 +219,7 @@ def _drift(saved: dict[str, Any], current: dict[str, Any], allowed: Iterable[str
     def covers(key: str, pin: str) -> bool:
         return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
 
-    known, keys = {pin for pins in (saved, current) for pin, _, _ in differences({}, pins)}, tuple(allowed)
+    known, keys = {*_pins(saved), *_pins(current)}, tuple(allowed)
     for key in keys:
         if not any(covers(key, pin) for pin in known) and key != EVERY_PIN:
             raise UsageError(
@@ -232,6 +232,15 @@ def _drift(saved: dict[str, Any], current: dict[str, Any], allowed: Iterable[str
         PinnedDifference(field=pin, saved=was, current=now, allowed=any(covers(key, pin) for key in keys))
         for pin, was, now in differences(saved, current)
     ]
+
+
+def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Name every pin, also one whose value is null: a package that is not installed."""
+    for name, value in environment.items():
+        if isinstance(value, Mapping):
+            yield from _pins(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,17 +45,9 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
         InvalidInput: Not a suite, an unknown version, or a field under both its names with different values.
     """
     migrated = copy.deepcopy(dict(payload))
-    metadata, cases = migrated.setdefault("metadata", {}), migrated.get("cases")
-    places = [("metadata", dict, "an object", metadata), ("cases", list, "an array", cases)]
-    if isinstance(cases, list):
-        places += [(f"cases[{number}]", dict, "an object", case) for number, case in enumerate(cases)]
-    for place, kind, expected, value in places:
-        if not isinstance(value, kind):
-            raise InvalidInput(
-                f"{place} must be {expected}, not {short_json(value)}",
-                remedy="Run `agent-eval validate` on the suite and correct what it lists.",
-                field=place,
-            )
+    metadata = migrated.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise _wrong_type("metadata", "an object", metadata)
     for version in (migrated.get("schema_version"), metadata.get("schema_version")):
         if version is not None and version not in READABLE_SCHEMA_VERSIONS:
             raise InvalidInput(
@@ -63,7 +55,12 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
                 remedy=f"Known versions are {', '.join(READABLE_SCHEMA_VERSIONS)}.",
                 field="metadata.schema_version",
             )
-    for position, case in enumerate(migrated["cases"]):
+    cases = migrated.get("cases")
+    if not isinstance(cases, list):
+        raise _wrong_type("cases", "an array", cases)
+    for position, case in enumerate(cases):
+        if not isinstance(case, dict):
+            raise _wrong_type(f"cases[{position}]", "an object", case)
         for place, fields, names in _renamed(case):
             _rename(fields, names, f"cases[{position}]{place and '.'}{place}")
         trace = case.get("trace")
@@ -108,6 +105,14 @@ def _state_version(suite: dict[str, Any], version: str) -> None:
     suite["metadata"]["schema_version"] = version
     if "schema_version" in suite:
         suite["schema_version"] = version
+
+
+def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
+    return InvalidInput(
+        f"{place} must be {expected}, not {short_json(value)}",
+        remedy="Run `agent-eval validate` on the suite and correct what it lists.",
+        field=place,
+    )
 
 
 def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:

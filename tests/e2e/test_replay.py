@@ -121,6 +121,11 @@ def test_a_key_that_is_no_pin_is_refused_with_the_pins_that_there_are(tmp_path: 
     assert "python" in ended.error["details"]["remedy"]
 
 
+def test_a_pin_without_a_value_may_be_named(tmp_path: Path) -> None:
+    pinned(judged(tmp_path), gpu=None)
+    assert replayed(tmp_path, "--allow-env-drift", "gpu").code == 0
+
+
 def test_a_judge_that_the_run_did_not_use_is_no_pin(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, judges={"policy": 2, "replay_contract": 3, "of_a_later_version": 7})

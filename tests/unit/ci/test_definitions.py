@@ -78,3 +78,21 @@ def test_a_suite_of_the_base_is_read_also_where_git_has_a_pointer_to_it(
             return
         [redefinition] = define(found, ["s.json"], Versions(place)).redefinitions.values()
         assert redefinition.replaced == ["b"]
+
+
+@pytest.mark.parametrize(
+    "case", ['{"case_id": "a", "case_id": "b"}', '{"case_id": "a", "x": NaN}', '{"case_id": 1}', "{"]
+)
+def test_a_change_may_mend_a_suite_of_the_base_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    top = tmp_path / "checkout"
+    base = commit(top, **{"s.json": f'{{"dataset_id": "s", "cases": [{case}]}}'})
+    commit(top, **{"s.json": json.dumps(make_suite(make_case("a"), dataset_id="s"))})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(top)
+    with closing(PrivateClone.of(top, os.environ)) as clone:
+        place = find_place(Refs(default_branch="main", target="main"), clone, lambda _: base, lambda _: [])
+        defined = define(find_targets(["s.json"]), ["s.json"], Versions(place))
+    assert [target.slug for target in defined.targets] == ["s"]
+    assert not defined.redefinitions

@@ -71,6 +71,7 @@ def test_what_else_is_raised_and_what_stays(payload: dict[str, Any], changed: di
         ({"cases": [3]}, r"cases\[0\] must be an object, not 3"),
         ({"cases": [], "metadata": {"schema_version": "7"}}, 'schema version "7" cannot be migrated'),
         ({"cases": [], "schema_version": 7}, "schema version 7 cannot be migrated"),
+        ({"cases": {"a": {}}, "schema_version": "7"}, 'schema version "7" cannot be migrated'),
         ({"cases": [{"regex": ["a"], "regex_patterns": ["b"]}]}, r"cases\[0\] has both regex and"),
         (
             {"cases": [{"tool_contracts": {"a b": {"required": ["a"], "required_args": []}}}]},
