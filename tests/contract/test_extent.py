@@ -112,7 +112,8 @@ def run_pytest(place: Path, *arguments: str, full: bool = False) -> Record:
     (place / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow:\n")
     (place / "records").mkdir(exist_ok=True)
     environ = {
-        **os.environ, "PYTHONPATH": str(ROOT), "CI": str(full).lower(), RECORDS: str(place / "records"),
+        **os.environ, "PYTHONPATH": str(ROOT), "CI": str(full).lower(), "NIGHTLY": "false",
+        RECORDS: str(place / "records"),
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *WITHOUT, *arguments], cwd=place, env=environ,
