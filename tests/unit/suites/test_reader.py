@@ -161,6 +161,26 @@ def test_wrong_document_is_one_clear_error(tmp_path: Path, text: str, message: s
     assert str(tmp_path / "s.json") in error.message
 
 
+def nested(depth: int) -> str:
+    return '{"case_id": "b", "n": ' + "[" * depth + "]" * depth + "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"case_id": "b", "case_id": "c"}', 'line 3, column 18: duplicate key "case_id"'),
+        ('{"case_id": "b", "n": NaN}', "line 3, column 23: NaN is not JSON"),
+        (nested(62), "line 3, column 84: nested deeper than 64"),
+    ],
+)
+def test_a_case_that_is_no_strict_json_is_named_with_its_place_in_the_file(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    start = '{"dataset_id": "d", "cases": ['
+    assert message in refused(write_lines(tmp_path / "s.json", start, '{"case_id": "a"},', text, "]}")).message
+    assert load_suite(write_lines(tmp_path / "s.json", start, nested(61), "]}")).cases
+
+
 @pytest.mark.parametrize(
     ("lines", "message", "line"),
     [
