@@ -177,8 +177,9 @@ def test_a_case_that_is_no_strict_json_is_named_with_its_place_in_the_file(
     tmp_path: Path, text: str, message: str
 ) -> None:
     start = '{"dataset_id": "d", "cases": ['
-    assert message in refused(write_lines(tmp_path / "s.json", start, '{"case_id": "a"},', text, "]}")).message
-    assert load_suite(write_lines(tmp_path / "s.json", start, nested(61), "]}")).cases
+    path = write_lines(tmp_path / "s.json", start, '{"case_id": "a"},', text, "]}")
+    assert message in refused(path).message
+    assert load_suite(write_lines(path, start, nested(61), "]}")).cases
 
 
 @pytest.mark.parametrize(
