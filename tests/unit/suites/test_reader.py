@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,21 @@ def test_encoded_case_is_the_same_from_every_format(tmp_path: Path, name: str) -
     source = open_suite(write(tmp_path / name, [{"input": "ü", "case_id": "a", "b": {"z": 1.0, "y": None}}]))
     (found, _) = next(iter(source.read(source.shards[0])))
     assert found.encoded() == '{"b":{"y":null,"z":1.0},"case_id":"a","input":"ü"}'.encode()
+
+
+def test_an_open_suite_of_lines_keeps_a_few_bytes_of_each_case(tmp_path: Path) -> None:
+    count = 20_000
+    lines = (f'{{"case_id": "{number}"}}' for number in range(count))
+    path = write_lines(tmp_path / "s.jsonl", HEADER, *lines)
+    open_suite(path)  # what is made once
+    tracemalloc.start()
+    try:
+        suite = open_suite(path)
+        bytes_kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert suite.case_count == count
+    assert bytes_kept < 40 * count
 
 
 def test_suite_that_changes_while_it_is_read_is_not_evaluated(tmp_path: Path) -> None:
