@@ -180,6 +180,8 @@ def bare_loop(pack: Path, copy: Path) -> Cost:
 
 def memory(bench: Bench) -> list[Figure]:
     small = peak_memory(bench.run(bench.suite, "compact"))
+    document = peak_memory(bench.run(bench.document, "of-a-document"))
+    of_document = f"memory of all processes, {CASES:,} cases in one JSON document"
     large_suite = bench.directory / "large.jsonl"
     write_suite(large_suite, LARGE)
     large = peak_memory(bench.run(large_suite, "large"))
@@ -187,6 +189,7 @@ def memory(bench: Bench) -> list[Figure]:
     shutil.rmtree(bench.directory / "large")
     return [
         Figure(f"memory of all processes, {CASES:,} cases", small.rss, "MB (RSS)", 200, vars(small)),
+        Figure(of_document, document.rss, "MB (RSS)", 300, vars(document)),
         Figure(f"memory of all processes, {LARGE:,} cases", large.rss, "MB (RSS)", 250, vars(large)),
     ]
 

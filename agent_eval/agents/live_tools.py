@@ -28,6 +28,7 @@ SOURCE = "live"
 """`ToolAnswer.source` of answers of live tools."""
 
 _MAX_BYTES = 8 << 20
+"""Of an answer, or characters of an exception, which the agent reads as a whole."""
 _SECONDS = 60.0
 """Time limit of one call."""
 
@@ -54,7 +55,7 @@ def open_tool_server(
             return answer_of(plain(response), source=SOURCE)
         # An exception of a tool is the tool's error, as the agent would see it.
         except Exception as error:
-            return ToolAnswer(error=plain(words_of(error)), source=SOURCE)
+            return ToolAnswer(error=plain(words_of(error, _MAX_BYTES)), source=SOURCE)
 
     return call
 

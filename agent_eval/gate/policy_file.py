@@ -113,7 +113,7 @@ def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: st
     sentences = []
     for case_id in unknown[:_NAMED]:
         like = nearest(case_id[:_LONGEST], candidates, 0.6)
-        guess = f" Did you mean {quoted(like)}?" if like else ""
-        sentences.append(f"`quarantine` of the policy lists {quoted(case_id)}, but {where}.{guess}")
+        guess = f" Did you mean {quoted(like, _LONGEST)}?" if like else ""
+        sentences.append(f"`quarantine` of the policy lists {quoted(case_id, _LONGEST)}, but {where}.{guess}")
     more = len(unknown) - _NAMED
     return [*sentences, f"The policy lists {more:,} more such ids."] if more > 0 else sentences

@@ -105,9 +105,9 @@ def say(key: str, number: int = 1, /, **values: object) -> str:
     return sentence.format(n=f"{number:,}", **values)
 
 
-def quoted(name: str) -> str:
+def quoted(name: str, limit: int = NAME_LIMIT) -> str:
     """Write a name between backticks, on one line and cut."""
-    return f"`{one_line(name.replace('`', chr(39)), limit=NAME_LIMIT)}`"
+    return f"`{one_line(name.replace('`', chr(39)), limit=limit)}`"
 
 
 def listed(names: Collection[str]) -> str:

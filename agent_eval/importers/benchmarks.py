@@ -41,6 +41,9 @@ class RecordedRun:
     input: Any = None
 
 
+Fields = Mapping[str, Any]
+
+
 class RunFormat(Format):
     """A format of recorded runs: a conversation is a task, whose runs are its trials in their order.
 
@@ -48,12 +51,12 @@ class RunFormat(Format):
     """
 
     @abstractmethod
-    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+    def runs(self, value: Fields, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
         """Yield the runs that a record holds."""
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        every = (run for part in parts for run in self.runs(part.payload, part.place, diagnostics))
+        every = (run for part in parts for run in self.runs(mapping(part.payload), part.place, diagnostics))
         by_task: dict[str | int, list[RecordedRun]] = {}
         for position, run in enumerate(every):
             by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
@@ -141,7 +144,7 @@ class TauBench(RunFormat):
         return link, record.value
 
     @override
-    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+    def runs(self, value: Fields, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
         if "traj" not in value:
             tasks = {text_or_none(mapping(task).get("id")): task for task in items(value.get("tasks"))}
             for number, simulation in enumerate(items(value.get("simulations")) or [value]):
@@ -215,7 +218,7 @@ class AgentDojo(RunFormat):
         return Match(0.95, "run") if is_run else None
 
     @override
-    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+    def runs(self, value: Fields, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
         events = MessageReader(place, diagnostics).events_of(value.get("messages"), "messages")
         if text(value.get("error")):
             events.append(make.error_event(value["error"]))
@@ -251,7 +254,7 @@ class Promptfoo(RunFormat):
         return Match(0.95, "results") if "evalId" in mapping(value) and _promptfoo_rows(value) else None
 
     @override
-    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
+    def runs(self, value: Fields, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
         rows = [mapping(row) for row in _promptfoo_rows(value)]
         sides = {(row.get("promptIdx"), _provider(row)) for row in rows}
         for number, row in enumerate(rows):
@@ -338,8 +341,7 @@ class Inspect(RunFormat):
         return Link(ids=(f"{archive}:{text_or_none(value.get('id'))}",)), value
 
     @override
-    def runs(self, value: Any, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
-        value = mapping(value)
+    def runs(self, value: Fields, place: str, diagnostics: Diagnostics) -> Iterator[RecordedRun]:
         evaluation = mapping(value.get("eval"))
         names = ("task", "model", "run_id", "eval_id")
         about = {name: evaluation[name] for name in names if text(evaluation.get(name))}

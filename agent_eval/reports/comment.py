@@ -330,7 +330,6 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
 
 
 def _difference(item: Any, detail: Detail) -> str:
-
     def quoted(value: Any) -> str:
         return detail.code(str(value))
 

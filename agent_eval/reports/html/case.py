@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent_eval.comparison.conversations import criterion_changes
-from agent_eval.contracts import Case, CaseResultRow
+from agent_eval.contracts import Case, CaseIndexRow, CaseResultRow
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, advisory_in
@@ -68,18 +68,10 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
     packs = (evidence.before, evidence.now)
     results = [pack.results.get(line.case_id) for pack in packs]
     index = [pack.index.get(line.case_id) for pack in packs]
-    behaved = [
-        (
-            facts["calls"],
-            facts["output_digest"],
-            [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in result["verdicts"]],
-        )
-        for facts, result in zip(index, results, strict=True)
-        if facts is not None and result is not None
-    ]
+    behaved = [*map(_behaved, index, results)]
     before, now = results
     case = evidence.now.case(line.case_id)
-    is_same = case is not None and len(behaved) == 2 and behaved[0] == behaved[1]
+    is_same = case is not None and behaved[0] == behaved[1] is not None
     earlier = None if is_same else evidence.before.case(line.case_id)
     same = "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
     notes = [same] if is_same else []
@@ -119,6 +111,14 @@ def case_view(line: CaseLine, evidence: SuiteEvidence, limits: CaseLimits) -> di
             "tokens": max((cell.tokens or 0 for cell in cells), default=0),
         },
     }
+
+
+def _behaved(facts: CaseIndexRow | None, row: CaseResultRow | None) -> tuple[Any, ...] | None:
+    """Return calls, final answer and verdicts of a case in a run; None where that does not have it."""
+    if facts is None or row is None:
+        return None
+    verdicts = [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in row["verdicts"]]
+    return facts["calls"], facts["output_digest"], verdicts
 
 
 def _notes(case: Case, row: CaseResultRow | None) -> Notes:

@@ -47,6 +47,7 @@ def swallows(task, call_tool):
 def nothing(task): return {"assistant_output": None}
 def silence(task): return ""
 def shows(task, call_tool): return f"{task['input']} {call_tool('t')}"
+def quiet(task): return os.environ["CREWAI_DISABLE_TELEMETRY"] + os.environ["LITELLM_LOCAL_MODEL_COST_MAP"]
 def acts(task): return {"assistant_output": None, "tool_calls": [{"tool": "a"}]}
 async def raises_later(task):
     await asyncio.sleep(0)
@@ -212,6 +213,10 @@ def test_a_function_is_given_keys_in_order_as_a_pack_has_them() -> None:
     metadata = {"tool_responses": {"t": {"z": 1, "y": 2}}}
     result = call("shows", {"b": 1, "a": [{"d": 2, "c": 3}]}, metadata=metadata)
     assert result.output == "{'a': [{'c': 3, 'd': 2}], 'b': 1} {'y': 2, 'z': 1}"
+
+
+def test_frameworks_are_kept_from_the_network_that_they_use_unasked() -> None:
+    assert call("quiet").output == "trueTrue"
 
 
 def test_function_whose_time_is_up_keeps_its_events_and_its_process_is_ended() -> None:

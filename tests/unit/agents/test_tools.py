@@ -148,6 +148,7 @@ def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def plain(tool, arguments):\n"
         "    if tool == 'boom': raise ValueError('no such order')\n"
         "    if tool == 'mute': raise Mute\n"
+        "    if tool == 'long': raise ValueError('x' * 5000)\n"
         "    return {'error': 'closed'} if tool == 'shut' else object() if tool == 'odd' else arguments\n"
         "def with_case(tool, arguments, case_id): return case_id\n"
         "class Mute(Exception):\n"
@@ -159,6 +160,7 @@ def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert tools("c", "shut", {}).error == "closed"
     assert tools("c", "boom", {}).error == "ValueError: no such order"
     assert tools("c", "mute", {}).error == "Mute"
+    assert tools("c", "long", {}).error == f"ValueError: {'x' * 5000}", "the agent reads all of it"
     assert "object object" in tools("c", "odd", {}).output
     assert open_tool_server("live_tools_a:with_case")("c7", "echo", {}).output == "c7"
 

@@ -42,8 +42,9 @@ def test_a_run_compared_with_itself_has_not_changed(cases: Any) -> None:
     assert found.overview.regressed_cases == found.overview.improved_cases == 0
     assert found.overview.risk_level == "low"
     assert found.release_impact.impact_level == "low"
-    metrics = [*found.metrics.values(), *found.judge_metrics.values()]
-    assert all(metric.delta in (0, None) for metric in metrics)
+    metrics = {**found.metrics, **found.judge_metrics}
+    assert {name: metric.name for name, metric in metrics.items()} == {name: name for name in metrics}
+    assert all(metric.delta in (0, None) for metric in metrics.values())
     assert all(cluster.delta == 0 for cluster in found.failure_clusters.delta_ranked)
 
 

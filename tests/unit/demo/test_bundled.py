@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.contracts import definition_digest
 from agent_eval.demo.scaffold import (
     ALL,
@@ -22,7 +23,7 @@ from agent_eval.demo.scaffold import (
     StarterAgent,
     scaffold,
 )
-from agent_eval.demo.support_agent import write_suites
+from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import UsageError
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
@@ -55,6 +56,10 @@ def test_the_suites_are_written_under_one_name(tmp_path: Path) -> None:
     assert before.name == after.name
     assert before != after
     assert open_suite(before).header.dataset_id == open_suite(after).header.dataset_id == "support-agent"
+
+
+def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
+    assert INPUTS.keys() <= INPUT_BY_NAME.keys()
 
 
 def names(made: Scaffold, out: Path) -> list[str]:

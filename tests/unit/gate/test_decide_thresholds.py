@@ -12,7 +12,7 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, Threshold
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
 from agent_eval.gate.decide import decide, decide_without_baseline
-from agent_eval.gate.policy_file import parse_policy, parse_thresholds
+from agent_eval.gate.policy_file import parse_policy, parse_thresholds, unknown_case_warnings
 from tests.unit.comparison.views import view
 
 NOW = "2026-01-02T00:00:00+00:00"
@@ -222,6 +222,18 @@ def test_a_policy_is_read_with_all_of_its_twelve_keys() -> None:
     assert values.keys() == GatePolicy.model_fields.keys()
     assert (policy.effective_margin, policy.is_release, policy.max_cost_increase) == (0.03, True, 0.2)
     assert parse_policy({}, source="gate.yml") == GatePolicy()
+
+
+def test_a_case_in_quarantine_that_does_not_exist_is_named_whole_on_one_line_with_the_nearest() -> None:
+    meant = "A payslip question\nof the ``first`` month is answered from payroll and from nothing else"
+    entry = {"case": meant.replace("payslip", "pay slip"), "reason": "flaky", "until": "2026-12-01"}
+    policy = parse_policy({"quarantine": [entry]}, source="gate.yml")
+    [warning] = unknown_case_warnings(policy, [meant], where="no run has it")
+    shown = "question⏎of the ''first'' month is answered from payroll and from nothing else"
+    assert warning == (
+        f"`quarantine` of the policy lists `A pay slip {shown}`, but no run has it. "
+        f"Did you mean `A payslip {shown}`?"
+    )
 
 
 def test_a_list_of_safety_judges_blocks_at_once_and_by_default_they_are_repeated() -> None:

@@ -341,6 +341,7 @@ def test_a_key_is_needed_where_no_endpoint_is_named(provider: str):
     with pytest.raises(UsageError, match="no key") as caught:
         open_model(provider)
     assert "LLM_API_KEY" in caught.value.remedy
+    assert KEY not in repr(ModelOptions(api_key=KEY, environ={"LLM_API_KEY": KEY}))
 
 
 def test_a_model_that_is_down_is_not_waited_for_at_every_request(serve: Serve) -> None:

@@ -216,6 +216,13 @@ def test_trials_are_shown_as_letters_and_in_the_table(tmp_path: Path) -> None:
     assert tree.all("p", class_="group")[0].words == "Fewer trials pass than before"
 
 
+def test_a_case_whose_verdicts_alone_differ_is_shown_in_both_runs(tmp_path: Path) -> None:
+    before = pack_of(tmp_path / "before", [make_case("a")])
+    now = pack_of(tmp_path / "now", [make_case("a")], failed={"a": "policy"})
+    [steps] = parsed(page_of(before, now)).all("details", id="case=a")[0].all("table", class_="steps")
+    assert [head.words for head in steps.all("th")] == ["Baseline", "Candidate"]
+
+
 def test_a_removed_case_is_shown_as_the_baseline_had_it(tmp_path: Path) -> None:
     before = pack_of(tmp_path / "b", [make_case("kept"), make_case("gone", output="So long.")])
     now = pack_of(tmp_path / "n", [make_case("kept")])
