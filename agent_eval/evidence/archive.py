@@ -18,7 +18,7 @@ from agent_eval.evidence.rows import parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack, read_limited
 from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract, read_seal
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
-from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
+from agent_eval.storage.archive import ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.files import open_regular, safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
@@ -74,7 +74,6 @@ def open_bundle(
     where: Path | bytes,
     *,
     source: str | None = None,
-    limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
     admit: Admit | None = None,
     watch: Watch | None = None,
 ) -> dict[str, Pack]:
@@ -87,13 +86,13 @@ def open_bundle(
     The packs are returned by their slug; that of a pack at the root of the archive is the empty string.
 
     Raises:
-        InvalidInput: The archive is no zip, exceeds the limits, has bad names, or contains no pack.
+        InvalidInput: The archive is no zip, exceeds its limits, has bad names, or contains no pack.
         InvalidPack: A pack does not verify.
     """
     name = source or (str(where) if isinstance(where, Path) else "archive")
     if isinstance(where, Path):
         refuse_no_archive(where)
-    archive = ZipArchive(where, source=name, limits=limits)
+    archive = ZipArchive(where, source=name)
     prefixes = list(_prefixes(archive))
     if not prefixes:
         inner = [member for member in archive.names() if member.endswith(_ZIP)]

@@ -155,16 +155,16 @@ class _Crossing:
         """Judge a case whose definition is the same: only by the judges that differ."""
         todays = {judge.judge_id for judge in self.todays}
         old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
-        raw = self.before.raw_trajectory(case_id) if self.todays else {}
+        case = _checked(self.before.raw_trajectory(case_id), self.todays) if self.todays else None
         without = self.gone | self.apart | todays
-        self.baseline[case_id] = _judged(old, self.new_policy, without, raw, self.todays)
+        self.baseline[case_id] = _judged(old, self.new_policy, without, case, self.todays)
         self._without_apart(case_id, new)
         if self.baselines or self.policies_differ:
-            raw = self.after.raw_trajectory(case_id) if self.baselines else {}
+            case = _checked(self.after.raw_trajectory(case_id), self.baselines) if self.baselines else None
             redacted = bool(self.baselines) and self._is_newly_redacted(case_id)
             without = self.apart | todays
             self.by_baseline[case_id] = _judged(
-                new, self.old_policy, without, raw, self.baselines, is_redacted=redacted
+                new, self.old_policy, without, case, self.baselines, is_redacted=redacted
             )
 
     def _changed_case(self, case_id: str) -> None:
@@ -175,15 +175,16 @@ class _Crossing:
         todays, baselines = self.every
         named = {judge.judge_id for judge in (*todays, *baselines)} | self.gone | self.apart
         old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
-        redacted = self._is_newly_redacted(case_id)
         try:
-            baseline = _judged(old, self.new_policy, named, _crossed(old_raw, new_raw), todays)
-            by_baseline = _judged(
-                new, self.old_policy, named, _crossed(new_raw, old_raw), baselines, is_redacted=redacted
-            )
+            as_now = _checked(_crossed(old_raw, new_raw), todays) if todays else None
+            as_before = _checked(_crossed(new_raw, old_raw), baselines) if baselines else None
         except (InvalidInput, ValidationError):
             return
-        self.baseline[case_id], self.by_baseline[case_id] = baseline, by_baseline
+        redacted = self._is_newly_redacted(case_id)
+        self.baseline[case_id] = _judged(old, self.new_policy, named, as_now, todays)
+        self.by_baseline[case_id] = _judged(
+            new, self.old_policy, named, as_before, baselines, is_redacted=redacted
+        )
         self._without_apart(case_id, new)
 
     def _without_apart(self, case_id: str, row: CaseResultRow) -> None:
@@ -209,24 +210,27 @@ def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any
     return {**crossed, **trials, "metadata": {**asked, **did}}
 
 
+def _checked(raw: Mapping[str, Any], judges: Sequence[Judge]) -> Case:
+    from agent_eval.judges.catalog import validate_case  # as in `_load`
+
+    case = Case.model_validate(raw, context=EARLIER)
+    validate_case(judges, case)
+    return case
+
+
 def _judged(
     stored: CaseResultRow,
     policy: CasePolicy,
     without: Collection[str],
-    raw: Mapping[str, Any] | None = None,
+    case: Case | None = None,
     judges: Sequence[Judge] = (),
     *,
     is_redacted: bool = False,
 ) -> CaseResultRow:
-    """Return a result with each trial's stored verdicts, without those of some judges, and new ones on `raw`.
+    """Return a result with each trial's stored verdicts but those of some judges, and new ones on a case.
 
     Where its text was redacted since, the new ones cannot tell.
     """
-    from agent_eval.judges.catalog import judge_case, validate_case  # as in `_load`
-
-    case = Case.model_validate(raw, context=EARLIER) if judges else None
-    if case is not None:
-        validate_case(judges, case)
     ids = {judge.judge_id for judge in judges}
     results = []
     for number, trial in enumerate(trials_of(stored)):
@@ -234,6 +238,8 @@ def _judged(
             Verdict.model_validate(row) for row in trial["verdicts"] if row["judge_id"] not in without
         ]
         if case is not None:
+            from agent_eval.judges.catalog import judge_case  # as in `_load`
+
             of_trial = case.of_trial(number)
             for verdict in judge_case(judges, of_trial, of_trial.recorded):
                 can_tell = not is_redacted or verdict.outcome is Outcome.SKIPPED

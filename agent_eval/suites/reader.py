@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,14 +202,14 @@ def read_payload(path: Path) -> dict[str, Any]:
 class JsonLinesDocument(Document):
     """A suite in a `.jsonl` file.
 
-    Opening it reads the file once for its digest and the offsets of its shards; cases are read from the file
+    Opening it reads the file once for its digest and the offsets of its lines; cases are read from the file
     whenever they are needed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems = []
-        self._places: list[tuple[int, int]] = []
+        self._offsets, self._numbers = array("Q"), array("Q")
         """Offset and number of each line that has a case."""
         self._ahead: dict[int, tuple[int, bytes]] = {}
         """Lines by the position of their cases: that of the last `case_at`, and some that follow it."""
@@ -235,9 +236,11 @@ class JsonLinesDocument(Document):
                 header_line = line
                 self.raw_header = parse(content.rstrip(), source=str(self.path), first_line=line)
             else:
-                self._places.append((offset, line))
+                self._offsets.append(offset)
+                self._numbers.append(line)
             offset += len(content)
-        self.shards = whole_shards(len(self._places), self._places[::SHARD_CASES])
+        starts = zip(self._offsets[::SHARD_CASES], self._numbers[::SHARD_CASES], strict=True)
+        self.shards = whole_shards(len(self._offsets), list(starts))
         self.header_line = header_line
         self.digest = sha256.hexdigest()
 
@@ -270,10 +273,9 @@ class JsonLinesDocument(Document):
         if position not in ahead:
             ahead, size = {}, 0
             with self._open() as file:
-                for at in range(position, len(self._places)):
-                    offset, line = self._places[at]
-                    file.seek(offset)
-                    ahead[at] = line, next(_lines(file, self.path))
+                for at in range(position, len(self._offsets)):
+                    file.seek(self._offsets[at])
+                    ahead[at] = self._numbers[at], next(_lines(file, self.path))
                     size += len(ahead[at][1])
                     if size > _AHEAD_BYTES:
                         break

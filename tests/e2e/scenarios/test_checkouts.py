@@ -148,3 +148,19 @@ def test_edited_files_are_not_evaluated_and_the_job_says_so(repository: Reposito
     job = repository.job()
     assert (job.outcome, job.code, job.sentence) == ("failed", 1, ONE), job.log
     assert "`agent.py`: edited since the commit, and not evaluated." in job.log
+
+
+WRITES_TO_THE_CLONE = """
+for folder in Path.cwd().parents if case == 'order-1' else ():
+    if (folder / 'clone.git').exists():
+        (folder / 'clone.git' / 'config').open('a').write('[core]')
+"""
+
+
+def test_an_agent_that_writes_to_the_private_clone_ends_the_job(evaluated: Evaluated) -> None:
+    """It would else say what main's agent is."""
+    repository = evaluated()
+    repository.topic(broken(1) + WRITES_TO_THE_CLONE)
+    job = repository.job()
+    assert (job.outcome, job.code) == ("error", 4), job.log
+    assert "The job's private clone was altered while the change ran: `config`." in job.log

@@ -145,6 +145,23 @@ def test_recorded_traces_whose_evidence_expired_are_compared_with_the_bases_own(
     assert MEASURED in step.log
 
 
+@pytest.mark.parametrize("is_set_up", [True, False])
+def test_a_base_without_a_run_is_measured_unless_this_change_sets_the_job_up(
+    runner: Runner, is_set_up: bool
+) -> None:
+    runner.commits_files = True
+    runner.write_suite(*orders())
+    settings = runner.workspace / "agent-eval.yml"
+    if is_set_up:
+        settings.write_text("ci: {title: Shop}\n")
+    runner.commit_to_main()
+    settings.write_text("ci: {title: Shop}\n")
+    runner.write_suite(*orders(bad=(2,)))
+    step = runner.pull_request()
+    assert (MEASURED in step.log) is is_set_up
+    assert (step.code, step.outcome) == ((1, "failed") if is_set_up else (0, "no-baseline")), step.log
+
+
 def test_a_baseline_signed_by_the_key_before_is_used_while_both_are_named(runner: Runner) -> None:
     """Row 60."""
     both = OTHER.public.pem + KEY.public.pem

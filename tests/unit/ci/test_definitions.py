@@ -27,7 +27,8 @@ def test_globs_and_paths_are_taken_once_in_order(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     for name in ("b", "a", "z"):
         write(tmp_path / f"{name}.json", f"Suite {name}")
-    found = find_targets(["z.json", "*.json", "a.json"])
+    (tmp_path / "a.losses.jsonl").write_text("{}")  # of an import, and no suite
+    found = find_targets(["z.json", "*.json*", "a.json"])
     assert [target.path.name for target in found] == ["z.json", "a.json", "b.json"]
     assert len({target.slug for target in found}) == 3
     assert not any(target.source for target in found)

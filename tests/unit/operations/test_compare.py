@@ -55,6 +55,13 @@ def asked(case_id: str, text: str | None, output: str = "done", expected: str = 
             id="another id, and it expects something else",
         ),
         pytest.param(
+            [asked("run-1", "a"), asked("run-2", "a", expected="d")],
+            [asked("run-9", "a", expected="o"), asked("run-8", "a")],
+            "2 cases have another id in the baseline, with the same input: run-8 was run-1, run-9 was run-2.",
+            [],
+            id="the same input, told apart by what is expected",
+        ),
+        pytest.param(
             [asked("run-1", "a"), asked("run-2", "a")], [asked("run-9", "a", "no")], None, [], id="two alike"
         ),
         pytest.param([asked("run-1", None)], [asked("run-9", None, "no", "no")], None, [], id="no input"),

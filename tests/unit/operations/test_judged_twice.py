@@ -10,6 +10,7 @@ import pytest
 from agent_eval.agents.base import SHARE_EXPECTED_OUTPUT
 from agent_eval.agents.tools import CASSETTE, RESPONSES
 from agent_eval.contracts import Comparison
+from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.procedure import Counts
 from agent_eval.history.records import record_of
@@ -226,6 +227,19 @@ def test_a_rule_for_redaction_hides_nothing_that_the_baseline_forbids(is_redacte
     judged("before", case("done", **forbids), judges=("json_schema",))
     judged("now", case("leak"), judges=("json_schema",), redaction=rules)
     assert found().new_expectations == {"a": ["json_schema"]}
+
+
+def test_an_error_while_a_changed_case_is_judged_is_no_case_that_cannot_be_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise InvalidInput("a verdict of another form", remedy="")
+
+    judged("before", answer("a", "done", "."))
+    judged("now", answer("a", "done", "perfect"))
+    monkeypatch.setattr("agent_eval.judges.catalog.judge_case", fail)
+    with pytest.raises(InvalidInput, match="of another form"):
+        found()
 
 
 def test_a_case_that_expects_something_else_counts_as_it_is_judged_now() -> None:

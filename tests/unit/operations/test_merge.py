@@ -70,19 +70,19 @@ def shards(suite: Path, root: Path, count: int = 4, **more: Any) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("layout", "count", "cases", "chosen"),
+    ("of_parts", "layout", "count", "cases", "chosen"),
     [
-        *(("files", 1, 60, ()), ("files", 4, 60, ()), ("compact", 1, 60, ()), ("compact", 4, 60, ())),
-        ("compact", 3, 620, ()),
-        ("files", 2, 60, tuple(f"case {number}" for number in range(10, 30))),
+        *(("files", layout, count, 60, ()) for layout in ("files", "compact") for count in (1, 4)),
+        ("compact", "compact", 3, 620, ()),
+        ("files", "files", 2, 60, tuple(f"case {number}" for number in range(10, 30))),
     ],
 )
 def test_shards_merged_are_the_whole_run(
-    layout: Any, count: int, cases: int, chosen: tuple[str, ...], tmp_path: Path
+    of_parts: str, layout: Any, count: int, cases: int, chosen: tuple[str, ...], tmp_path: Path
 ) -> None:
     suite = write_suite(tmp_path / "suite.json", cases)
     whole = scored(suite, tmp_path / "whole", layout=layout, cases=chosen)
-    parts = shards(suite, tmp_path, count, cases=chosen)
+    parts = shards(suite, tmp_path, count, cases=chosen, layout=of_parts)
     merged_packs(list(reversed(parts)), tmp_path / "merged", layout=layout)
     assert tree(whole) == tree(tmp_path / "merged")
     assert sum(open_pack(part).manifest.case_count for part in parts) == (len(chosen) or cases)

@@ -70,6 +70,16 @@ def test_a_comparison_of_another_run_is_refused(delta: Path, candidate: Path) ->
     assert str(candidate) in caught.value.remedy
 
 
+def test_a_run_that_was_broken_off_is_not_decided_on(delta: Path, candidate: Path) -> None:
+    manifest, data = json.loads((candidate / "manifest.json").read_bytes()), delta.read_bytes()
+    (candidate / "manifest.json").write_text(json.dumps({**manifest, "complete": False}))
+    (candidate / "derived.json").unlink()
+    delta.unlink()
+    write_output(delta, data)
+    with pytest.raises(InvalidPack, match="not complete"):
+        read_comparison(delta)
+
+
 def test_a_comparison_that_changes_while_it_is_read_is_refused(
     delta: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,27 @@ def test_wrong_document_is_one_clear_error(tmp_path: Path, text: str, message: s
     assert str(tmp_path / "s.json") in error.message
 
 
+def nested(depth: int) -> str:
+    return '{"case_id": "b", "n": ' + "[" * depth + "]" * depth + "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"case_id": "b", "case_id": "c"}', 'line 3, column 18: duplicate key "case_id"'),
+        ('{"case_id": "b", "n": NaN}', "line 3, column 23: NaN is not JSON"),
+        (nested(62), "line 3, column 84: nested deeper than 64"),
+    ],
+)
+def test_a_case_that_is_no_strict_json_is_named_with_its_place_in_the_file(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    start = '{"dataset_id": "d", "cases": ['
+    path = write_lines(tmp_path / "s.json", start, '{"case_id": "a"},', text, "]}")
+    assert message in refused(path).message
+    assert load_suite(write_lines(path, start, nested(61), "]}")).cases
+
+
 @pytest.mark.parametrize(
     ("lines", "message", "line"),
     [
@@ -223,6 +245,21 @@ def test_encoded_case_is_the_same_from_every_format(tmp_path: Path, name: str) -
     source = open_suite(write(tmp_path / name, [{"input": "ü", "case_id": "a", "b": {"z": 1.0, "y": None}}]))
     (found, _) = next(iter(source.read(source.shards[0])))
     assert found.encoded() == '{"b":{"y":null,"z":1.0},"case_id":"a","input":"ü"}'.encode()
+
+
+def test_an_open_suite_of_lines_keeps_a_few_bytes_of_each_case(tmp_path: Path) -> None:
+    count = 20_000
+    lines = (f'{{"case_id": "{number}"}}' for number in range(count))
+    path = write_lines(tmp_path / "s.jsonl", HEADER, *lines)
+    open_suite(path)  # what is made once
+    tracemalloc.start()
+    try:
+        suite = open_suite(path)
+        bytes_kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert suite.case_count == count
+    assert bytes_kept < 40 * count
 
 
 def test_suite_that_changes_while_it_is_read_is_not_evaluated(tmp_path: Path) -> None:

@@ -314,3 +314,13 @@ def test_jobs_that_begin_at_once_get_runs_of_their_own(store: Path) -> None:
         job.join()
     assert sorted(path.name for path in (store / "runs").iterdir()) == [str(number) for number in range(1, 9)]
     assert len(list((store / "runs").glob("*/outputs.json"))) == 8
+
+
+def test_a_number_that_another_job_takes_meanwhile_is_left_to_it(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(LocalDirectory, "_numbers", staticmethod(lambda _: []))
+        keep(store)
+    assert [run.number for run in stored(store)] == [2, 1]
