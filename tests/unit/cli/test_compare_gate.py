@@ -101,9 +101,12 @@ def test_thresholds_override_those_of_a_policy(cli: Shell) -> None:
     decision = cli.json(*GATE, "--preset", "pull-request", "--max-regressed-cases", "1")
     assert (decision["gate_status"], decision["decided_by"]) == ("passed", "policy")
     assert [case["answer"] for case in decision["cases"]] == ["broke"]
-    Path("gate.yml").write_text("max_regressed_cases: 1\n")
-    cli.json(*GATE, "--config", "gate.yml")
-    cli.json(*GATE, "--config", "gate.yml", "--max-regressed-cases", "0", code=1)
+    rules = "{max_regressed_cases: 1, min_pass_rate: 0.1}"
+    for file in (rules, f"policy: {rules}"):
+        Path("gate.yml").write_text(file)
+        cli.json(*GATE, "--config", "gate.yml")
+        decision = cli.json(*GATE, "--config", "gate.yml", *ZERO, code=1)
+        assert decision["thresholds"]["min_pass_rate"] == 0.1  # the file's other rules hold
 
 
 def test_a_policy_file_and_a_preset_in_its_place(cli: Shell) -> None:
