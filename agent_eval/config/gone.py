@@ -98,7 +98,8 @@ OF_OTHER_COMMANDS: Mapping[str, str] = {
     "baseline-public-key": "Write `--public-key FILE` for both runs, or `--set baseline.public_key=FILE`.",
     "layout": "Remove it, or write `--set evidence.layout=files`; `dev expand` and `dev compact` convert.",
     "diagnostics-out": "Remove it: where something was lost, NAME.losses.jsonl beside the suite says what.",
-    "url": "Remove it: what `ci` signs names the page of its run.",
+    "url": "Remove it from `attest`: what `ci` signs names the page of its run. "
+    "An agent's address is `--agent https://…`.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
 """By name of an option that some commands had; others may have it still."""

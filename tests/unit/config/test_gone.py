@@ -18,6 +18,9 @@ def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
     assert error.remedy is not None
     assert "run again" in error.remedy
     assert gone_option("no-such-option") is None
+    of_attest = gone_option("url")  # whoever writes it today may mean the agent's
+    assert of_attest is not None
+    assert "`--agent https://…`" in (of_attest.remedy or "")
 
 
 def test_a_key_that_is_gone_is_refused_with_the_new_line() -> None:
