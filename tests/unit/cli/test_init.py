@@ -122,6 +122,7 @@ def test_a_person_is_asked_for_a_platform_that_is_not_known_and_may_leave_the_ag
 
 def test_what_is_still_to_be_filled_in_is_listed(cli: Shell) -> None:
     shown = cli.out("init", "--ci", "all", "--ci", "github", "--out", "a").splitlines()
+    assert shown[0] == "Wrote a/agent-eval.yml"
     action, image = next(line for line in shown if line.startswith("Still")).split("; ")
     assert shown[-3] == "Next: cd a && agent-eval run   # what agent-eval.yml says"
     assert action == f"Still to fill in: the action, your-organisation/agent-eval@000… (a/{WORKFLOW})"
