@@ -184,6 +184,18 @@ def test_schema__refuses_what_cannot_be_migrated(
     assert not (here / target).exists()
 
 
+def test_import__lists_what_was_lost_and_says_where_all_of_it_is(here: Path, cli: Shell) -> None:
+    record = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+    (here / "dump.jsonl").write_text(json.dumps(record) + "\n" + "no JSON\n" * 30)
+    wrote, _, *lost, more, where = cli.out("import", "dump.jsonl", "--out", "suite.jsonl").splitlines()
+    assert wrote == "Wrote suite.jsonl: 1 case, 2 events, 0 tool calls, 0 results, 0 errors."
+    assert [line.partition(": cannot be read")[0] for line in lost] == [
+        f"  lost: dump.jsonl:{number}" for number in range(2, 12)
+    ]
+    assert (more, where) == ("  … and 20 more diagnostics", "  What was lost is in suite.losses.jsonl.")
+    assert len((here / "suite.losses.jsonl").read_text().splitlines()) == 30
+
+
 @pytest.mark.usefixtures("examples")
 def test_pack__verify_and_convert_in_prose(here: Path, cli: Shell) -> None:
     shown = cli.out("pack", "verify", "--run", "good")
