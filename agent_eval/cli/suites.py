@@ -34,9 +34,10 @@ def validate(
     """
     from agent_eval.cli.project import validate_project
     from agent_eval.operations.suites import refused_by_judges
+    from agent_eval.suites.paths import without_losses
     from agent_eval.suites.validate import validate_suite
 
-    paths = [_file_of(suite) for suite in (*suites, *inputs)]
+    paths = without_losses(_file_of(suite) for suite in (*suites, *inputs))
     if not paths:
         raise click.UsageError("Name a suite to check.")
     keys = allowed_keys(key_variables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice, product
@@ -105,7 +105,19 @@ def suite_paths(patterns: Sequence[str]) -> list[Path]:
             remedy="Narrow the globs.",
             field="suite",
         )
-    return list(named)
+    return without_losses(named)
+
+
+def without_losses(paths: Iterable[Path]) -> list[Path]:
+    """Leave out what an import lost, beside the suite that it made: a shell's glob names both.
+
+    Example:
+        >>> [str(path) for path in without_losses(map(Path, ["a.json", "a.losses.jsonl", "b.losses.jsonl"]))]
+        ['a.json', 'b.losses.jsonl']
+    """
+    named = list(paths)
+    losses = {Path(f"{os.path.splitext(path)[0]}{LOSSES}") for path in named}
+    return [path for path in named if path not in losses]
 
 
 def _is_glob(pattern: str) -> bool:

@@ -194,6 +194,9 @@ def test_import__lists_what_was_lost_and_says_where_all_of_it_is(here: Path, cli
     ]
     assert (more, where) == ("  … and 20 more diagnostics", "  What was lost is in suite.losses.jsonl.")
     assert len((here / "suite.losses.jsonl").read_text().splitlines()) == 30
+    # As a shell expands `suite*.jsonl`.
+    assert cli.out("validate", "suite.jsonl", "suite.losses.jsonl").startswith("suite.jsonl is valid: 1 case")
+    assert cli.json("run", "suite.jsonl", "suite.losses.jsonl", "--out", "a")["pack"] == "a"
 
 
 @pytest.mark.usefixtures("examples")
