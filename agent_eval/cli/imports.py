@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
 
-_DIAGNOSTICS_SHOWN = 10
-"""Diagnostics that prose shows."""
-
 
 @click.command("import", cls=TableCommand, path="import")
 @click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(path_type=Path))
@@ -34,7 +31,7 @@ def import_files(
     trials. What cannot be taken over is listed, and refused by --strict. Verdicts of the source are kept, and
     `--judge recorded` judges by them.
     """
-    from agent_eval.operations.import_traces import ImportRequest, import_traces
+    from agent_eval.operations.import_traces import SHOWN, ImportRequest, import_traces
 
     paths = (*files, *map(Path, inputs))
     if not paths:
@@ -51,14 +48,15 @@ def import_files(
         f"confidence {recognised.confidence:.0%}"
         for recognised in imported.recognised
     ]
-    for entry in diagnostics.entries[:_DIAGNOSTICS_SHOWN]:
+    for entry in diagnostics.entries[:SHOWN]:
         field = f": {entry.field}" if entry.field else ""
         lines.append(f"  {entry.severity}: {entry.record}{field}: {entry.reason}")
-    more = sum(diagnostics.counts.values()) - _DIAGNOSTICS_SHOWN
+    more = sum(diagnostics.counts.values()) - SHOWN
     if more > 0:
         lines.append(f"  … and {count(more, 'more diagnostic')}")
     if imported.losses is not None:
-        lines.append(f"  What was lost is in {imported.losses}.")
+        what = "What was lost" if diagnostics.has_losses else "All of it"
+        lines.append(f"  {what} is in {imported.losses}.")
     emit(output_format, imported.to_json(), lambda _colour: lines)
 
 

@@ -67,7 +67,7 @@ class ImportRequest:
 
     @property
     def losses(self) -> Path:
-        """The file beside the suite that lists the diagnostics of an import that lost something."""
+        """The file beside the suite that lists the diagnostics, where something is lost or many are there."""
         return self.out.with_name(f"{self.out.stem}{LOSSES}")
 
 
@@ -146,6 +146,10 @@ class Contents:
         }
 
 
+SHOWN = 10
+"""Diagnostics that a person is shown; of more, all are in the file beside the suite."""
+
+
 @dataclass(frozen=True)
 class Imported:
     """What an import wrote."""
@@ -186,6 +190,12 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
             raise UsageError(
                 f"{written}: is an input as well", remedy="Write to another file.", file=str(written)
             )
+    if request.losses.is_dir():
+        raise UsageError(
+            f"{request.losses}: is a directory, where what is lost would be listed",
+            remedy="Move it, or give the suite another name.",
+            file=str(request.losses),
+        )
     redactor = redactor_for(os.environ if environ is None else environ)
     diagnostics = Diagnostics(strict=request.strict, redacted=redactor.redact_text)
     try:
@@ -235,7 +245,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                     remedy=f"Name the format of the export{see}.",
                     diagnostics=diagnostics.counts,
                 )
-    losses = request.losses if diagnostics.has_losses else None
+    is_listed = diagnostics.has_losses or len(diagnostics.entries) > SHOWN
+    losses = request.losses if is_listed else None
     if losses is not None:
         _write_losses(losses, diagnostics)
     else:

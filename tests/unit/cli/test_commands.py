@@ -184,6 +184,15 @@ def test_schema__refuses_what_cannot_be_migrated(
     assert not (here / target).exists()
 
 
+def test_import__says_where_all_that_it_changed_is_listed(here: Path, cli: Shell) -> None:
+    answer = {"role": "assistant", "content": "sk-proj-" + "a1B2" * 10}
+    records = [{"messages": [{"role": "user", "content": f"Hi {number}"}, answer]} for number in range(11)]
+    (here / "dump.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    *_, more, where = cli.out("import", "dump.jsonl", "--out", "suite.jsonl").splitlines()
+    assert (more, where) == ("  … and 1 more diagnostic", "  All of it is in suite.losses.jsonl.")
+    assert len((here / "suite.losses.jsonl").read_text().splitlines()) == 11
+
+
 def test_import__lists_what_was_lost_and_says_where_all_of_it_is(here: Path, cli: Shell) -> None:
     record = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
     (here / "dump.jsonl").write_text(json.dumps(record) + "\n" + "no JSON\n" * 30)

@@ -342,6 +342,13 @@ def test_an_import_that_loses_nothing_removes_the_losses_of_the_one_before(tmp_p
     assert not (tmp_path / "suite.losses.jsonl").exists()
 
 
+def test_nothing_is_written_where_what_is_lost_cannot_be_listed(tmp_path):
+    (tmp_path / "suite.losses.jsonl").mkdir()
+    with pytest.raises(UsageError, match="is a directory"):
+        imported(tmp_path, TWO_TURNS[0])
+    assert not (tmp_path / "suite.jsonl").exists()
+
+
 @pytest.mark.parametrize(("source", "out"), [("dump.jsonl", "./dump.jsonl"), ("a.losses.jsonl", "a.jsonl")])
 def test_an_input_is_never_replaced(tmp_path, source, out):
     source = tmp_path / source
