@@ -253,6 +253,7 @@ def test_a_suite_must_have_a_name_that_says_its_format(tmp_path):
         ("e.json", '{"s1": {"expected_output": "A", "team": "x", "regex_patterns": ["a"]}, "s9": "B"}'),
         ("e.csv", "id,expected_output,team\ns1,A,x\ns9,B,\n"),
         ("e.csv", "\ufeffid;expected_output;team\r\ns1;A;x\r\ns9;B;\r\n"),
+        ("e.csv", "id,expected_output,team,owner\ns1,A,x\ns9\n"),
         ("e.json", '{"s1": {"expected_output": "A", "labels": {"team": "x"}}, "s9": "B"}'),
         ("e.json", '[{"case_id": "s1", "ground_truth": "A", "team": "x"}, {"id": "s9", "expected": 1}]'),
     ],
