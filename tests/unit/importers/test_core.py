@@ -300,10 +300,17 @@ def test_a_damaged_archive_is_reported_and_the_other_files_are_imported(tmp_path
     (home / "c.jsonl").write_text(json.dumps(TWO_TURNS[0]))
     whole = pack(home / "c.jsonl", "zip", tmp_path).read_bytes()
     (home / "d.zip").write_bytes(whole[:4] + whole[40:])
+    version = whole.rindex(b"PK\x01\x02") + 6
+    (home / "e.zip").write_bytes(whole[:version] + b"\xff" + whole[version + 1 :])
+    with zipfile.ZipFile(home / "f.zip", "w") as archive:
+        archive.writestr("é.jsonl", "{}")
+    named = (home / "f.zip").read_bytes()
+    for name, times in (("f.zip", 1), ("g.zip", 2)):
+        (home / name).write_bytes(named.replace("é".encode(), b"\xff\xff", times))
     cases, result = imported_from(home, tmp_path)
     assert len(cases) == 1
     lost = [entry.record for entry in result.diagnostics.entries if entry.severity == "lost"]
-    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl"]
+    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl", "e.zip", "f.zip!é.jsonl", "g.zip"]
 
 
 def test_what_is_packed_over_and_over_is_reported(tmp_path):
