@@ -133,6 +133,12 @@ def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids,
     assert result.diagnostics.counts == notes
 
 
+def test_what_the_user_says_in_a_row_is_one_turn(tmp_path):
+    messages = [user("Hello"), user("Anyone?"), assistant("Hi!"), user("Bye")]
+    (case,), _ = imported(tmp_path, chat(messages, {"content": "Goodbye."}))
+    assert [turn.input for turn in case.turns] == ["Hello\n\nAnyone?", "Bye"]
+
+
 def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
     call = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"id": 7}'}}
     history = [user("Where?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
