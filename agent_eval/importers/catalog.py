@@ -93,7 +93,7 @@ def unsupported(value: Any) -> str | None:
     """Say of which known format a record is, and what to do instead; None where it is of none."""
     record = value if isinstance(value, str) else mapping(next(iter(items(value)), value))
     for row in UNSUPPORTED:
-        with suppress(TypeError, AttributeError, LookupError):  # a record that breaks a test is of none
+        with suppress(TypeError, AttributeError, LookupError):  # what breaks a row's test is not of it
             if set(row.fields.split()) <= set(mapping(record)) and row.test(record):
                 return f"it looks like {row.name}, which cannot be imported: {row.instead}"
     return None

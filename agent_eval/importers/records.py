@@ -114,6 +114,10 @@ def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Itera
         diagnostics.lost(stream.name, "", error.message.removeprefix(f"{stream.name}: "))
 
 
+_UNREADABLE = (zipfile.BadZipFile, RuntimeError, NotImplementedError, UnicodeDecodeError)
+"""What `zipfile` raises of an archive: it is damaged, locked, of a later version, or a name is no UTF-8."""
+
+
 def _members(
     name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics, depth: int
 ) -> Iterator[Stream]:
@@ -124,7 +128,7 @@ def _members(
     packed.seek(0)
     try:
         archive = zipfile.ZipFile(packed)
-    except zipfile.BadZipFile as error:
+    except _UNREADABLE as error:
         raise _damaged(name, error) from error
     size = packed.seek(0, io.SEEK_END)
     source = _Packed(lambda: size)
@@ -144,7 +148,7 @@ def _members(
                 if member.header_offset < 0:
                     raise zipfile.BadZipFile("bytes before it are missing")
                 opened = archive.open(member)
-            except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+            except _UNREADABLE as error:
                 diagnostics.lost(place, "", f"cannot be unpacked: {error}")
                 continue
             with opened:

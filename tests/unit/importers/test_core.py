@@ -133,6 +133,12 @@ def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids,
     assert result.diagnostics.counts == notes
 
 
+def test_what_the_user_says_in_a_row_is_one_turn(tmp_path):
+    messages = [user("Hello"), user("Anyone?"), assistant("Hi!"), user("Bye")]
+    (case,), _ = imported(tmp_path, chat(messages, {"content": "Goodbye."}))
+    assert [turn.input for turn in case.turns] == ["Hello\n\nAnyone?", "Bye"]
+
+
 def test_derived_ids_are_marked_and_results_hang_below_their_calls(tmp_path):
     call = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"id": 7}'}}
     history = [user("Where?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -253,6 +259,7 @@ def test_a_suite_must_have_a_name_that_says_its_format(tmp_path):
         ("e.json", '{"s1": {"expected_output": "A", "team": "x", "regex_patterns": ["a"]}, "s9": "B"}'),
         ("e.csv", "id,expected_output,team\ns1,A,x\ns9,B,\n"),
         ("e.csv", "\ufeffid;expected_output;team\r\ns1;A;x\r\ns9;B;\r\n"),
+        ("e.csv", "id,expected_output,team,owner\ns1,A,x\ns9\n"),
         ("e.json", '{"s1": {"expected_output": "A", "labels": {"team": "x"}}, "s9": "B"}'),
         ("e.json", '[{"case_id": "s1", "ground_truth": "A", "team": "x"}, {"id": "s9", "expected": 1}]'),
     ],
@@ -299,10 +306,17 @@ def test_a_damaged_archive_is_reported_and_the_other_files_are_imported(tmp_path
     (home / "c.jsonl").write_text(json.dumps(TWO_TURNS[0]))
     whole = pack(home / "c.jsonl", "zip", tmp_path).read_bytes()
     (home / "d.zip").write_bytes(whole[:4] + whole[40:])
+    version = whole.rindex(b"PK\x01\x02") + 6
+    (home / "e.zip").write_bytes(whole[:version] + b"\xff" + whole[version + 1 :])
+    with zipfile.ZipFile(home / "f.zip", "w") as archive:
+        archive.writestr("é.jsonl", "{}")
+    named = (home / "f.zip").read_bytes()
+    for name, times in (("f.zip", 1), ("g.zip", 2)):
+        (home / name).write_bytes(named.replace("é".encode(), b"\xff\xff", times))
     cases, result = imported_from(home, tmp_path)
     assert len(cases) == 1
     lost = [entry.record for entry in result.diagnostics.entries if entry.severity == "lost"]
-    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl"]
+    assert lost == ["a.zip", "b", "d.zip!logs/dump.jsonl", "e.zip", "f.zip!é.jsonl", "g.zip"]
 
 
 def test_what_is_packed_over_and_over_is_reported(tmp_path):

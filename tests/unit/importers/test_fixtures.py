@@ -13,8 +13,10 @@ from agent_eval.contracts import Case, Outcome, Trace
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.judges.builtin.recorded import RecordedJudge
 from agent_eval.operations.conformance import EXPECTED
+from agent_eval.suites.validate import validate_suite
 from tests.unit.importers.importing import (
     EXPORTS,
+    FAMILIES,
     FIXTURES,
     FRAMEWORK,
     TRANSCRIPT,
@@ -36,6 +38,20 @@ def test_a_fixture_makes_a_sound_trace_with_a_result_for_each_call(name: str, tm
     assert all(pair.call is not None for pair in result.pairs)
     unanswered = sum(pair.result is None for pair in result.pairs)
     assert unanswered == holds["tool_calls"] - holds["tool_results"]
+    assert validate_suite(tmp_path / "suite.jsonl", strict=True, require_version="1.2.0").passed
+    if FAMILIES[name.partition("/")[0]] == FRAMEWORK:
+        assert result.events[-1]["type"] in ("message", "model_call", "state")
+
+
+def test_runs_of_a_task_are_its_trials_by_their_numbers_and_equal_numbers_are_said(tmp_path: Path) -> None:
+    runs = [("last", 2), ("first", 0), ("second", 1), ("third", 1)]
+    asked = {"role": "user", "content": "Hi"}
+    traj = [[asked, {"role": "assistant", "content": said}] for said, _ in runs]
+    lines = [{"task_id": 7, "trial": at, "traj": told} for (_, at), told in zip(runs, traj, strict=True)]
+    result = of_lines(TRANSCRIPT, lines, tmp_path)
+    assert [trace[-1]["output"] for trace in result.traces] == ["first", "second", "third", "last"]
+    (note,) = result.diagnostics
+    assert note["reason"] == "task 7 has trials of the same number; all are kept"
 
 
 def kinds(result: Result) -> list[str]:

@@ -217,6 +217,7 @@ OWN = {"key": "service.name", "value": {"stringValue": "agent-eval"}}
         ({"user_input": "Hi", "response": "Yes"}, "samples of Ragas"),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "a JSON Schema"),
         ({"case_id": "c", "trace": []}, "agent-eval's own case"),
+        ({"case_id": "c", "trace": [], "session_id": "s", "outputs": []}, "agent-eval's own case"),
         (
             {"trace_id": "t", "name": "chat", "attributes": {}, "scope": {"name": "agent-eval"}},
             "what `agent-eval export otel` wrote",
