@@ -165,14 +165,7 @@ def compare(
     )
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
     differing = differences(*runs, compared)
-    notices = twice.notices()
-    if renamed := sorted(baseline.other_ids.items()):
-        cases = (
-            f"{count(len(renamed), 'case')} {verb(len(renamed), 'has', 'have')} another id in the baseline"
-        )
-        listed = ", ".join(f"{cut(name, 60)} was {cut(stored, 60)}" for name, stored in renamed[:IDS_NAMED])
-        more = f" and {len(renamed) - IDS_NAMED:,} more" if len(renamed) > IDS_NAMED else ""
-        notices.insert(0, f"{cases}, with the same input: {listed}{more}.")
+    notices = [*_notices_of_names(baseline), *twice.notices()]
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
     _add_details(comparison, runs, chain.from_iterable(differing.values()), traces)
     if any(side.trials > 1 for pair in pairs.values() for side in pair):
@@ -183,6 +176,17 @@ def compare(
     passed, hard_failed = sum(case.passed for case in new), sum(case.hard_failed for case in new)
     comparison.new_cases = NewCases(cases=len(new), passed=passed, hard_failed=hard_failed)
     return comparison
+
+
+def _notices_of_names(baseline: RunView) -> list[str]:
+    """Say which cases have another id in the baseline, in a sentence; none where all have the same."""
+    renamed = sorted(baseline.other_ids.items())
+    if not renamed:
+        return []
+    cases = f"{count(len(renamed), 'case')} {verb(len(renamed), 'has', 'have')} another id in the baseline"
+    listed = ", ".join(f"{cut(name, 60)} was {cut(stored, 60)}" for name, stored in renamed[:IDS_NAMED])
+    more = f" and {len(renamed) - IDS_NAMED:,} more" if len(renamed) > IDS_NAMED else ""
+    return [f"{cases}, with the same input: {listed}{more}."]
 
 
 def _add_details(

@@ -168,31 +168,12 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
                 field="release",
             )
     released = [record_of(pack) for pack in packs]
-    # What says something of main since the release, the newest first.
-    own, release_packs = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
-    began = min(instant(record.run.started_at) for record in released)
-    since = [
-        record
-        for record in records
-        if (record.run.key == own.key or record.run.model != own.model)
-        and record.run.manifest_sha256 not in release_packs
-        and instant(record.run.started_at) >= began
-    ]
+    since = _since(released, records)
     if not since:
         raise _unusable(
             f"{where}: there is no run since the release to hold against it: none was judged alike"
         )
-    # The cases that main's newest run and every run of the release define alike, and did count.
-    definitions = {
-        case_id: case.definition
-        for case_id, case in since[0].cases.items()
-        if all(
-            (row := record.cases.get(case_id)) is not None
-            and row.definition == case.definition
-            and row.trials
-            for record in released
-        )
-    }
+    definitions = _defined_alike(since[0], released)
     number = len(released[0].cases)
     if len(definitions) < FEWEST_SHARE * number or not definitions:
         raise _unusable(
@@ -221,6 +202,33 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),
         fallen=sorted(fallen, key=lambda case: (case.main - case.release, case.case_id)),
     )
+
+
+def _since(released: Sequence[RunRecord], records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Select what says something of main since the release, the newest first."""
+    own, release_packs = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
+    began = min(instant(record.run.started_at) for record in released)
+    return [
+        record
+        for record in records
+        if (record.run.key == own.key or record.run.model != own.model)
+        and record.run.manifest_sha256 not in release_packs
+        and instant(record.run.started_at) >= began
+    ]
+
+
+def _defined_alike(newest: RunRecord, released: Sequence[RunRecord]) -> dict[str, str]:
+    """Return the definitions of cases that every run of the release defines as the newest, and counted."""
+    return {
+        case_id: case.definition
+        for case_id, case in newest.cases.items()
+        if all(
+            (row := record.cases.get(case_id)) is not None
+            and row.definition == case.definition
+            and row.trials
+            for record in released
+        )
+    }
 
 
 def _passed_by_trial(pack: Pack, cases: Container[str]) -> list[float]:

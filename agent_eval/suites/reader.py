@@ -301,27 +301,20 @@ class JsonLinesDocument(Document):
 _IN_AN_ARRAY = Limits(max_depth=DEFAULT_LIMITS.max_depth - 2)
 
 
-class JsonDocument(Document):
+class JsonDocument(WholeDocument):
     """A suite in a `.json` file. Its text is in memory; cases are parsed whenever they are needed.
 
     `header` is the text without its cases, which are at `places`.
     """
 
     def __init__(self, path: Path, data: bytes, header: bytes, places: list[slice]) -> None:
-        self.path, self.digest, self.header_line, self.problems = path, sha256_bytes(data), None, []
-        self._data, self._places = data, places
-        self.raw_header, _ = self._parse(header, DEFAULT_LIMITS)
-        del self.raw_header["cases"]
-        self.shards = whole_shards(len(places))
-
-    @override
-    def read(self, shard: Shard) -> Iterator[RawCase]:
-        for position in range(shard.first, shard.first + shard.count):
-            yield self.case_at(position)
+        self.path, self._data = path, data
+        payload, _ = self._parse(header, DEFAULT_LIMITS)
+        super().__init__(path, sha256_bytes(data), {**payload, "cases": places})
 
     @override
     def case_at(self, position: int) -> RawCase:
-        text = self._data[self._places[position]]
+        text = self._data[self._cases[position]]
         return RawCase(Place(position), *self._parse(text, _IN_AN_ARRAY))
 
     def _parse(self, text: bytes, limits: Limits) -> tuple[Any, bytes]:

@@ -108,29 +108,14 @@ def tokens(case_id: str, output_tokens: int) -> dict[str, Any]:
 
 
 def test_a_limit_is_held_against_both_runs_by_either_configuration() -> None:
-    judges = ("cost_budget",)
-    judged(
-        "before",
-        tokens("a", 90),
-        tokens("b", 90),
-        judges=judges,
-        configs={"cost_budget": {"max_output_tokens": 100}},
-    )
-    judged(
-        "now",
-        tokens("a", 900),
-        tokens("b", 90),
-        judges=judges,
-        configs={"cost_budget": {"max_output_tokens": 1_000}},
-    )
+    def run(name: str, spent: int, most: int) -> None:
+        configs = {"cost_budget": {"max_output_tokens": most}}
+        judged(name, tokens("a", spent), tokens("b", 90), judges=("cost_budget",), configs=configs)
+
+    run("before", 90, 100)
+    run("now", 900, 1_000)
     assert found().new_expectations == {"a": ["cost_budget"]}
-    judged(
-        "now",
-        tokens("a", 90),
-        tokens("b", 90),
-        judges=judges,
-        configs={"cost_budget": {"max_output_tokens": 10}},
-    )
+    run("now", 90, 10)
     assert (found().regressed_case_ids, found().new_expectations) == ([], {})
 
 
